@@ -148,7 +148,7 @@ def test_the_page_and_its_twin_say_where_every_budget_stands(budgets, tmp_path):
         for name in ("dataset", "unit", "spent", "left", "left_with_delta"):
             assert shown[name] == getattr(budget, name)
     said = ("Cap, epsilon (ε)4 for each record", "Spent3 with 1 release reserved and not settled, at the worst")
-    above = ("It belongs to hospital, where 3 of ε = 4 is spent", "not settled, ε ≤ 1", "clock ahead")
+    above = ("It belongs to hospital, where 3 of ε = 4 is spent", "not settled, ε ≤ 1", "clock wrong")
     assert lacks(words, *said, *above, house.verify()) == []
     assert twin["datasets"][1]["belongs_to"]["dataset"] == "hospital"
     assert twin["datasets"][0]["parts"] == [ward.dataset]

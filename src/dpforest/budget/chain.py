@@ -27,6 +27,7 @@ FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
 MOST_OUTCOMES = 64
 MOST_ABOVE = 8  # data sets that one belongs to, each to the next
+MOST_CHARACTERS_OF_A_TIME = 40
 OF_CLOCKS = ("ask-clock", "set-clock")  # kinds of entries of earlier versions
 
 
@@ -93,8 +94,8 @@ class Chain:
             entry = json.loads(text)
             if (number, entry["number"], entry["previous"]) != (self.number + 1, self.number + 1, self.head):
                 raise ValueError("it does not follow the entry before")
-            if datetime.fromisoformat(entry["time"]).tzinfo is None:
-                raise ValueError("its time has no zone")
+            if datetime.fromisoformat(entry["time"]).tzinfo is None or len(entry["time"]) > MOST_CHARACTERS_OF_A_TIME:
+                raise ValueError("its time is none, or has no zone")
             self.count(entry, found)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             why = str(error) if type(error) is ValueError and len(str(error)) < 60 else "it cannot be read"

@@ -1,8 +1,9 @@
 """The doorway for tables that fits are made of: whatever holds the rows, a vault of it. Sees rows."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -153,18 +154,20 @@ def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progres
     if isinstance(source, ParquetTable):
         files = source.files(asked)
         for file in files:
-            _check_kept(file.empty(asked.columns), asked, file.shown)
+            _check_kept(partial(file.empty, asked.columns), asked, file.shown)
         return Pieces.of_files(files, source.path, progress), None
-    _check_kept(asked.table(source.empty(asked)), asked, "The table")
+    _check_kept(lambda: asked.table(source.empty(asked)), asked, "The table")
     return None, Stream(source, progress)
 
 
-def _check_kept(empty: pa.Table, asked: Asked, where: str) -> None:
+def _check_kept(empty: Callable[[], pa.Table], asked: Asked, where: str) -> None:
     """Raise ``TableError`` unless a table without rows has types that can be kept, and then hold what is declared."""
     try:
-        plain = in_plain_types(empty)
+        plain = in_plain_types(empty())
     except pa.ArrowException:
-        raise TableError(f"{where}: one of the types {', '.join(map(str, empty.schema.types))} cannot be read.") from None
+        raise TableError(
+            f"{where} has a column of an Arrow type that cannot be read, such as a dictionary of views."
+        ) from None
     check_types(plain.select(asked.declared), asked.schema, True, where)
     for name in asked.besides:
         ids_beside(plain, name)

@@ -53,9 +53,8 @@ class File:
     def empty(self, names: list[str]) -> pa.Table:
         """A table without rows that has some of the columns, with their types."""
         own = self.fragment.physical_schema
-        return pa.schema(
-            [pa.field(name, self.cells[name].type) if name in self.cells else own.field(name) for name in names]
-        ).empty_table()
+        types = [self.cells[name].type if name in self.cells else own.field(name).type for name in names]
+        return pa.schema([*zip(names, types, strict=True)]).empty_table()
 
     def of(self, row_groups: list[int]) -> "File":
         """Some of its row groups."""

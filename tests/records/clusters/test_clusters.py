@@ -305,12 +305,21 @@ def test_a_missing_value_does_not_change_large_whole_numbers_beside_it(client):
     large = [5, 2**53 - 1, 2**53, 2**53 + 1, -(2**53)]
     rows, found = pd.DataFrame({"v": large, "who": large, "x": 0.5, "y": 1}), []
     schema = Schema({"v": Categorical(large)}, Classes([0, 1], name="y"))
-    for more in (rows.iloc[:0], pd.DataFrame({"v": [None], "who": [None], "x": [0.5], "y": [1]}).astype(float)):
-        table = partitions([pd.concat([rows, more]) if len(more) else rows, rows.iloc[:0]], rows)
-        codes = seal_elsewhere(table, schema, 1, client=client).encode(Domain.of(schema, Grid(9)))._codes
-        persons = seal_elsewhere(table, schema, 1, "who", People(1, Entropy()), client).count()
-        found.append((codes[0, :5].tolist(), opened(persons).tolist()))
-    assert found[0] == found[1] == ([0, 1, 6, 6, 6], [2])
+    one = pd.DataFrame({"v": [None], "who": [None], "x": [0.5], "y": [1]})
+    others = (
+        rows.iloc[:0],
+        one.astype({"v": float, "who": float}),
+        one,
+        one.assign(v="odd", who="odd").astype({"v": object, "who": object}),
+    )
+    for meta in (rows, rows.astype({"v": float, "who": float})):
+        for more in others:
+            part = pd.concat([rows.astype(more.dtypes) if len(more) else rows, more])
+            table = partitions([part, rows.iloc[:0]], meta)
+            codes = seal_elsewhere(table, schema, 1, client=client).encode(Domain.of(schema, Grid(9)))._codes
+            persons = seal_elsewhere(table, schema, 1, "who", People(1, Entropy()), client).count()
+            found.append((codes[0, :5].tolist(), opened(persons).tolist()))
+    assert found == [*[([0, 1, 6, 6, 6], [2])] * 3, ([0, 1, 6, 6, 6], [3])] * 2  # a text is a person, too
 
 
 class Answers(ClusterTable):

@@ -21,7 +21,7 @@ from dpforest.records.databases import table as databases
 from dpforest.records.databases.casts import identifier
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.source import Asked
-from dpforest.records.tables import open_source
+from dpforest.records.tables import open_source, shown_address
 
 N_ROWS = 300
 SCHEMA = Schema({"x": Numeric(0, 1), "city": Categorical(["Oslo", "Rome"])}, Classes([0, 1], name="y"))
@@ -192,6 +192,10 @@ def test_settings_of_an_address_and_of_a_connection_are_kept_or_refused(server):
     with pytest.raises(ParameterError, match="there may be sslmode") as caught:
         open_source(f"{good}?passfile=walrus-secret::ward")
     assert "walrus" not in str(caught.value)
+    for wrong in ("sslmode=bogus", "sslmode", "options=-ca%3Db&options=-cc%3Dd"):
+        with pytest.raises(ParameterError):
+            open_source(f"{good}?{wrong}::ward")
+    assert shown_address(f"{good}?sslrootcert=/a+b.crt::ward").endswith("?sslrootcert=/a%2Bb.crt::ward")
     account = {"user": READER, "password": server.password, "database": DATABASE, "options": "-c search_path=elsewhere"}
     backend = ibis.postgres.connect(host="127.0.0.1", port=server.port, **account)
     for table in (f"{good}?options=-csearch_path%3Delsewhere::ward", backend.table("ward")):
@@ -247,7 +251,8 @@ def test_a_table_that_is_closed_gives_no_more_rows_to_whoever_still_holds_a_part
     parts = source.parts(Asked(SCHEMA))
     next(parts)
     source.close()
-    assert next(parts, None) is None
+    with pytest.raises(TableError, match="was closed while it was read"):
+        next(parts)
     with closing(open_source(address)) as again:
         assert next(again.parts(Asked(SCHEMA))).features.num_rows
 

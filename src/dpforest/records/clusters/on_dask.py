@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -25,8 +26,8 @@ from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
 PARTITION_ROWS = 1 << 19
-# Whole numbers of numpy: a partition in which one is missing has floats instead, which are not all of them from EXACT on.
-INEXACT, EXACT = ("int64", "uint64"), 1 << 53
+# Numbers of numpy: a partition in which one is missing has floats for whole numbers, and not for all of them from EXACT on.
+INEXACT, EXACT = ("int64", "uint64", "float64"), 1 << 53
 # What reads the wanted columns of a partition on a worker, and says of which types they are; and delayed values for it.
 Read = Callable[..., tuple[Batch, Types]]
 Part = tuple[Read, tuple[Any, ...]]
@@ -138,12 +139,17 @@ class Declared:
         return column if column_kind(column)[0] == self.kinds[name] else to_objects(values_of(column))
 
 
+def _if_exact(value: Any) -> Any:
+    value = np.generic.item(value) if isinstance(value, np.generic) else value
+    is_number = type(value) in (int, float, Decimal)
+    return value if not is_number or abs(value) < EXACT else None
+
+
 @np.errstate(all="ignore")
 def _exact(column: Any) -> Any:
-    """A column of whole numbers or floats without those that are not the same in both, which count as missing."""
-    kind = column_kind(column)[0]
-    if kind != "number":
-        known = asking(lambda value: value if type(value) in (int, float) and abs(value) < EXACT else None, None)
+    """A column without numbers that are not the same as floats and as whole numbers: these count as missing."""
+    if column_kind(column)[0] != "number":
+        known = asking(_if_exact, None)
         return to_objects([known(value) for value in values_of(column)])
     values = to_numbers(column)
     beyond = ~((values < EXACT) & (values > -EXACT))

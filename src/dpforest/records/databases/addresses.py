@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError
 
@@ -21,7 +21,9 @@ UNTRIED = {"snowflake": "Snowflake", "bigquery": "BigQuery", "grpc": "Flight SQL
 UNTRIED |= {"flightsql": "Flight SQL"}
 SECONDS_TO_CONNECT = 10
 # Settings of a connection to PostgreSQL that an address may have behind a question mark.
-SETTINGS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "channel_binding", "options")
+SAFETY = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "channel_binding", "require_auth", "requirepeer")
+SETTINGS = (*SAFETY, "options")
+MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,15 @@ class Address:
             "password": unquote(parts.password) if parts.password else None,
             "connect_timeout": SECONDS_TO_CONNECT,
         }
-        settings = dict(parse_qsl(parts.query, keep_blank_values=True))
-        if not {*settings} <= {*SETTINGS} or parts.fragment:
+        pairs = [setting.partition("=")[::2] for setting in parts.query.split("&")] if parts.query else []
+        settings = {name: unquote(value) for name, value in pairs if value}
+        if not {*settings} <= {*SETTINGS} or len(settings) < len(pairs) or parts.fragment:
             raise ParameterError(
-                f"Behind the question mark of an address there may be {', '.join(SETTINGS)}. Other settings are environment "
-                "variables of PostgreSQL, such as PGPASSFILE."
+                f"Behind the question mark of an address there may be {', '.join(SETTINGS)}, each once and with a value. "
+                "Other settings are environment variables of PostgreSQL, such as PGPASSFILE."
             )
+        if settings.get("sslmode", "prefer") not in MODES:
+            raise ParameterError(f"sslmode in an address is one of {', '.join(MODES)}.")
         return cls("postgres", table, database=database, account=account | settings)
 
     @property
@@ -87,7 +92,8 @@ class Address:
             return f"{self.engine}:///{self.path}" + (f"::{self.table}" if self.table else "")
         user = f"{quote(self.account['user'], safe='')}@" if self.account["user"] else ""
         where = f"{self.account['host']}:{self.account['port']}"
-        return f"postgresql://{user}{where}/{quote(self.database, safe='')}::{self.table}"
+        settings = "&".join(f"{name}={quote(self.account[name], safe='/')}" for name in SETTINGS if name in self.account)
+        return f"postgresql://{user}{where}/{quote(self.database, safe='')}{'?' * bool(settings)}{settings}::{self.table}"
 
 
 def untried(engine: str) -> str:

@@ -23,7 +23,7 @@ EXACT = 1 << 53
 WHOLE, NO_WHOLE, BY_TEXT = "^-?[0-9]{1,20}([.]0*)?$", "0.5", pa.decimal128(21, 1)
 # Types that every database of an engine has and whose values their texts give back, as the engine names them.
 KEPT = re.compile(
-    r"(?:uuid|date|time(?:stamp)?(?:_s|_ms|_ns|tz)?|interval|decimal|numeric|u?hugeint|inet|cidr|macaddr8?)"
+    r"(?:uuid|date(?:time)?|time(?:stamp)?(?:_s|_ms|_ns|tz)?|interval|decimal|numeric|u?hugeint|inet|cidr|macaddr8?)"
     r"(?:\(\d+(?:, ?\d+)?\))?(?: with(?:out)? time zone)?",
     re.IGNORECASE | re.ASCII,
 )
@@ -201,9 +201,9 @@ def carried_in_sqlite(own: str, longest: int, is_id: bool = False) -> Item:
 
     Of a long one the beginning is given, and of a long id nothing: SQLite has no digest. Its LENGTH ends at character 0.
     """
-    short = "NULL" if is_id else f"SUBSTR({own}, 1, {longest}) || '…'"
-    # A character has at most four bytes.
-    text = f"CASE WHEN LENGTH(CAST({own} AS BLOB)) <= {4 * longest} THEN {own} ELSE {short} END"
+    begin, most = f"SUBSTR({own}, 1, {longest})", 4 * longest  # a character has at most four bytes, of a text that is one
+    short = f"WHEN LENGTH(CAST({begin} AS BLOB)) <= {most} THEN {begin} || '…' ELSE CAST(X'FF' AS TEXT)"
+    text = f"CASE WHEN LENGTH(CAST({own} AS BLOB)) <= {most} THEN {own} {'' if is_id else short} END"
     return Item(
         f"CASE TYPEOF({own}) WHEN 'text' THEN {text} WHEN 'blob' THEN CAST(X'FF' AS TEXT) ELSE CAST({own} AS TEXT) END",
         pa.string(),

@@ -26,7 +26,7 @@ WORDS = {
     "account": ("authentication failed", "no password supplied", "pg_hba.conf"),
     "host": ("could not translate host name", "connection refused", "timeout expired", "no route to host", "unreachable"),
     "permission": ("permission denied",),
-    "unsafe": ("does not support ssl", "certificate", "ssl error"),
+    "unsafe": ("does not support ssl", "certificate verify failed"),
     "lost": ("terminating connection", "server closed the connection", "connection not open", "lost synchronization"),
     "table": ("no such table", "catalog error: table", 'relation "'),
     "query": ("binder error", "parser error", "syntax error", "no such column", 'near "'),

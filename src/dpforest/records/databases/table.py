@@ -3,9 +3,10 @@
 All questions to one table are asked in one read-only transaction, so they see the same rows. Nothing is written.
 """
 
+import re
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import suppress
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -80,7 +81,8 @@ class DatabaseTable(Source):
     def close(self) -> None:
         # Whoever still holds a part that was read, such as an error, would keep the engine open, and DuckDB waits for that.
         for batches in self._streams:
-            batches.close()
+            with suppress(Exception):
+                batches.close()
         self._columns, self._streams = None, []
         self._engine.close()
 
@@ -96,7 +98,7 @@ class DatabaseTable(Source):
             if asked.with_target:
                 read_target(pa.chunked_array([columns[schema.target.name].empty]), schema.target)
         items = self._items(asked)
-        return self._part(asked, items, [pa.array([], item.arrow) for item in items.values()])
+        return self._part(asked, items, self._notes(asked), [pa.array([], item.arrow) for item in items.values()])
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
@@ -116,14 +118,19 @@ class DatabaseTable(Source):
         besides = enumerate(asked.besides)
         return found | {f"b{place}": self._engine.beside(columns[name], longest) for place, name in besides}
 
+    def _notes(self, asked: Asked) -> dict[str, str]:
+        """The types of other columns in the database, as far as texts of them can be written as these again."""
+        columns = self._by_name()
+        return {name: columns[name].native if is_kept(columns[name].native) else "" for name in asked.besides}
+
     def _parts(self, asked: Asked, nothing: Part, progress: Progress) -> Iterator[Part]:
-        items = self._items(asked)
+        items, notes = self._items(asked), self._notes(asked)
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
         progress("reading the table")
         batches = self._engine.stream(items, n_rows)
         self._streams.append(batches)
-        with closing(batches):
+        try:
             with self._refusing():
                 types = next(batches)
             if [field.type for field in types] != [item.arrow for item in items.values()]:
@@ -136,21 +143,25 @@ class DatabaseTable(Source):
                     break
                 if batch.num_rows:
                     is_empty = False
-                    yield self._part(asked, items, batch.columns)
+                    yield self._part(asked, items, notes, batch.columns)
+            if batches not in self._streams:
+                raise TableError("The table was closed while it was read, so not all rows were.")
             if is_empty:
                 yield nothing
+        finally:
+            with suppress(Exception):  # its own words may quote a row
+                batches.close()
+            self._streams = [other for other in self._streams if other is not batches]
 
-    def _part(self, asked: Asked, items: dict[str, Item], arrays: list[pa.Array]) -> Part:
-        """Rows as a part; the types of other columns in the database are noted with their fields."""
+    def _part(self, asked: Asked, items: dict[str, Item], notes: dict[str, str], arrays: list[pa.Array]) -> Part:
+        """Rows as a part; notes about other columns stand with their fields."""
         read = {name: _final(array, item) for (name, item), array in zip(items.items(), arrays, strict=True)}
-        columns, n_features = self._by_name(), asked.schema.n_features
+        n_features = asked.schema.n_features
         features = pa.Table.from_arrays([read[f"f{place}"] for place in range(n_features)], [*asked.schema.features])
         besides, fields = [], []
         for place, name in enumerate(asked.besides):
-            native = columns[name].native
-            noted = {self._engine.engine: native if is_kept(native) else ""}
             besides.append(read[f"b{place}"])
-            fields.append(pa.field(name, read[f"b{place}"].type, metadata=noted))
+            fields.append(pa.field(name, read[f"b{place}"].type, metadata={self._engine.engine: notes[name]}))
         target = pa.chunked_array([read["t0"]]) if asked.with_target else None
         return Part(features, target, pa.Table.from_arrays(besides, schema=pa.schema(fields)))
 
@@ -214,6 +225,6 @@ def _server_of(connection: Any, query: str) -> Address:
     info, ((path,),) = connection.info, connection.execute("SHOW search_path").fetchall()
     account = {"host": info.host or "localhost", "port": info.port, "user": info.user, "password": info.password}
     account |= {key: value for key, value in info.get_parameters().items() if key in SETTINGS}
-    looks = "-c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
+    looks = "-c search_path=" + re.sub(r"([\\\s])", r"\\\1", path)
     account |= {"connect_timeout": SECONDS_TO_CONNECT, "options": f"{account.get('options', '')} {looks}"}
     return Address("postgres", query, database=info.dbname, account=account)

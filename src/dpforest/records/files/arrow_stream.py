@@ -39,9 +39,10 @@ class ArrowStream(Source):
     def empty(self, asked: Asked) -> Part:
         require_columns(list(self._types.names), asked.declared, "the stream")
         require_columns(list(self._types.names), asked.besides, "the stream", "that was asked for")
+        table = pa.schema([self._types.field(name) for name in asked.columns]).empty_table()
         if not asked.any_type:
-            check_types(self._types.empty_table().select(asked.declared), asked.schema, asked.with_target, "the stream")
-        return asked.part(self._types.empty_table().select(asked.columns))
+            check_types(table.select(asked.declared), asked.schema, asked.with_target, "the stream")
+        return asked.part(table)
 
     def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
         nothing = self.empty(asked)

@@ -3,6 +3,7 @@
 A release is drawn when it began, with what it cost in the end: when it ended tells how long it took, and so of its rows.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,12 +53,20 @@ def budget_page_content(budgets: Sequence[Budget]) -> dict[str, Any]:
 
 
 def _begins(entries: list[dict[str, Any]]) -> dict[int, str]:
-    """When each entry was made, at the latest: none was made after those that follow it, whatever a clock said."""
-    times: dict[int, str] = {}
-    latest = entries[-1]["time"]
-    for entry in reversed(entries):
-        latest = times[entry["number"]] = min(latest, entry["time"])
-    return times
+    """When each entry was made: what its clock said if that fits in with most others, else what the next right one says."""
+    times, latest, last, before = [entry["time"] for entry in entries], list[str](), list[int](), list[int]()
+    for place, time in enumerate(times):  # the longest series of times that do not go back
+        length = bisect_right(latest, time)
+        before.append(last[length - 1] if length else -1)
+        latest[length : length + 1], last[length : length + 1] = [time], [place]
+    right, place = set[int](), last[-1]
+    while place >= 0:
+        right.add(place)
+        place = before[place]
+    begins, begin = dict[int, str](), times[max(right)]
+    for place in reversed(range(len(times))):
+        begin = begins[entries[place]["number"]] = times[place] if place in right else begin
+    return begins
 
 
 def _dataset(entries: list[dict[str, Any]], begins: dict[int, str], name: str) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def _dataset(entries: list[dict[str, Any]], begins: dict[int, str], name: str) -
         account.reserve(number, release["outcomes"])
         if loss is not None:
             account.settle(number, loss)
-        is_clock_wrong = release["time"] > begins[number]
+        is_clock_wrong = release["time"] != begins[number]
         so_far = {"settled_so_far": cap.stated(account.settled), "spent_so_far": account.spent}
         rows.append(shown_release(release, cap) | {"began": begins[number], "is_clock_wrong": is_clock_wrong} | so_far)
     created = next(entry["number"] for entry in entries if entry["hash"] == found.fingerprint)
