@@ -9,10 +9,18 @@ from pathlib import Path
 
 from dpforest.audit.attack import Attack
 from dpforest.audit.report import HEAD, cells, evidence
-from dpforest.common.text import duration
+from dpforest.common.text import counted
 
 BEGIN, END = "<!-- results: made by scripts/audit_page.py -->", "<!-- end of results -->"
 DOCS = Path(__file__).parents[1] / "docs"
+
+
+def duration(seconds: float) -> str:
+    """A time that is not known exactly: ``a moment``, ``about 20 seconds``, ``about 3 minutes``, ``about 2 hours``."""
+    if seconds < 2:
+        return "a moment"
+    unit, size = ("second", 1) if seconds < 90 else ("minute", 60) if seconds < 90 * 60 else ("hour", 3600)
+    return f"about {counted(round(seconds / size), unit)}"
 
 
 def table(content: dict) -> str:
