@@ -3,7 +3,8 @@
 import json
 import signal
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+import warnings
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
 from typing import NamedTuple
@@ -25,9 +26,18 @@ ILL = Schema(FEATURES, Classes(["no", "yes"], name="ill"), one_row_per_person=Tr
 COST = Schema(FEATURES, Bounded(0, 60, name="cost"), one_row_per_person=True)
 
 
+@contextmanager
+def alone():
+    """A context in which what the collector finds of other tests is no word of a command."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+
+
 def run(*words, **settings):
     """How a command ends, with the error that was not caught."""
-    return CliRunner().invoke(commands, [*map(str, words)], **settings)
+    with alone():
+        return CliRunner().invoke(commands, [*map(str, words)], **settings)
 
 
 def done(*words):
@@ -57,6 +67,7 @@ def typed(*words, cwd="."):
     out, err, handler = StringIO(), StringIO(), signal.getsignal(signal.SIGTERM)
     try:
         with (
+            alone(),
             chdir(cwd),
             patch.object(sys, "argv", ["dpforest", *map(str, words)]),
             redirect_stdout(out),
