@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dpforest.errors import TableError
+from dpforest.records.columns import near_name
 
 MOST_NAMES = 8  # tables that an error lists
 STAYS = "What was charged stays charged."
@@ -66,7 +67,7 @@ def refusing(where: str, table: str = "", there: Callable[[], Sequence[str]] = t
 
 def _sentence(kind: str, where: str, table: str, there: Callable[[], Sequence[str]]) -> str:
     if kind == "table" and table:
-        return f"There is no table {table!r} that this account may read.{_names(there)}"
+        return f"There is no table {table!r} that this account may read.{_names(there, table)}"
     if kind == "table":
         return f"The query names a table that is not there, or that this account may not see.{_names(there)}"
     sentences = {
@@ -82,11 +83,11 @@ def _sentence(kind: str, where: str, table: str, there: Callable[[], Sequence[st
     return sentences.get(kind, LOST)
 
 
-def _names(there: Callable[[], Sequence[str]]) -> str:
+def _names(there: Callable[[], Sequence[str]], wanted: str = "") -> str:
     """A sentence on the tables of a database, as far as an account may see them."""
     try:
         names = sorted(there())
     except Exception:
         return ""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f" It has {', '.join(map(repr, names[:MOST_NAMES]))}{more}." if names else ""
+    return f" It has {', '.join(map(repr, names[:MOST_NAMES]))}{more}.{near_name(wanted, names)}" if names else ""
