@@ -58,7 +58,7 @@ class ParquetTable(Source):
             for rows in read_batches(files, wanted, PART_ROWS):
                 yield asked.part(rows)
                 n_done += rows.num_rows
-                tell(n_done / n_rows)
+                tell(n_done / max(n_rows, 1))  # a file may declare less than it has
         if n_done == 0:
             yield asked.part(files[0].empty(wanted))
 
