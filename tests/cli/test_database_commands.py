@@ -19,8 +19,8 @@ from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
 
 from dpforest import Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import DPForestError, OutputError, ParameterError, TableError
-from dpforest.records.databases import table as in_database
-from dpforest.records.databases import written
+from dpforest.records.sources import database as in_database
+from dpforest.records.sources import written
 
 pytestmark = pytest.mark.slow
 

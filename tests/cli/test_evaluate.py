@@ -13,7 +13,7 @@ from tests.cli.command import FEATURES, done, run, write_people
 from dpforest import Budget, Classes, DPForestClassifier, Schema
 from dpforest.errors import OutputError, ParameterError, TableError
 from dpforest.evaluation import evaluate_privately
-from dpforest.records.files import parquet_files
+from dpforest.records.sources import parquet_files
 
 pytestmark = pytest.mark.slow
 

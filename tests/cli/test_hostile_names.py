@@ -22,7 +22,7 @@ from tests.cli.command import done, run, typed
 from tests.cli.hostile import assert_harmless
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema, load_model, plots
-from dpforest.records.files import delimited
+from dpforest.records.sources import delimited
 from dpforest.schema import ALWAYS_MISSING, unfilled
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from dpforest.cli import console
 from dpforest.records import tables
 from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
-from dpforest.records.files import parquet_files
+from dpforest.records.sources import parquet_files
 from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid
 

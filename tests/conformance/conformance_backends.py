@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.conformance.postgres_server import DATABASE, READER, as_root, write_table
 
-from dpforest.records.databases.casts import identifier
+from dpforest.records.sources.casts import identifier
 
 HOSTILE = """it's "t.1"; DROP TABLE x; -- åß"""
 LITE = {"string": "TEXT", "bool": "BOOLEAN", "date32[day]": "DATE", "double": "REAL", "float": "REAL"}

@@ -19,7 +19,7 @@ from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
 from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target, to_objects
-from dpforest.records.databases import table as tables
+from dpforest.records.sources import database as tables
 from dpforest.records.people import ids_beside, person_indices
 from dpforest.records.source import Asked, joined
 from dpforest.records.tables import open_source

@@ -19,7 +19,7 @@ import dpforest.search.estimator as search_module
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records import scan
-from dpforest.records.databases.table import DatabaseTable
+from dpforest.records.sources.database import DatabaseTable
 from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS
 from dpforest.search.runs import _most_per_record

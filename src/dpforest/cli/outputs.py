@@ -28,7 +28,7 @@ def written_to(out: str, n_ids: int, raw_text: bool) -> Iterator[Callable[[Any],
     from dpforest.records.tables import is_database
 
     if is_database(out):
-        from dpforest.records.databases.written import new_table
+        from dpforest.records.sources.written import new_table
 
         with new_table(out, n_ids) as write:
             yield write

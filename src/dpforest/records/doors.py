@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
-from dpforest.records.files.parquet_files import ParquetTable
+from dpforest.records.sources.parquet_files import ParquetTable
 from dpforest.records.given import given_frame, is_in_memory
 from dpforest.records.held import in_plain_types
 from dpforest.records.names import names_of
@@ -69,7 +69,7 @@ def opened(table: Any, format: Format) -> Any:
 
 def current_client(client: Any) -> Any:
     """A client of a Dask cluster, by default the current one."""
-    from dpforest.records.clusters.on_dask import default_client
+    from dpforest.records.sources.dask import default_client
 
     return default_client() if client is None else client
 
@@ -141,11 +141,11 @@ def seal_elsewhere(
 def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progress) -> tuple[Pieces | None, Elsewhere | None]:
     """The rows of a table, here or elsewhere."""
     if client is not None or _library(table) in ("dask", "dask_expr"):
-        from dpforest.records.clusters.on_dask import dask_table
+        from dpforest.records.sources.dask import dask_table
 
         return None, dask_table(table, schema, client, ids, progress)
     if _library(table) == "pyspark":
-        from dpforest.records.clusters.on_spark import spark_table
+        from dpforest.records.sources.spark import spark_table
 
         return None, spark_table(table, schema, ids, progress)
     source, asked = open_source(table, schema.format), Asked(schema, with_target=True, besides=() if ids is None else (ids,))

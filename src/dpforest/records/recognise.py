@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from dpforest.records.files.delimited import SEPARATORS, Delimited
-from dpforest.records.files.packed import unpacked
-from dpforest.records.files.text_table import TextTable
-from dpforest.records.files.transcoded import in_utf_8
+from dpforest.records.sources.delimited import SEPARATORS, Delimited
+from dpforest.records.sources.packed import unpacked
+from dpforest.records.sources.cells import TextTable
+from dpforest.records.sources.transcoded import in_utf_8
 from dpforest.records.guess import MOSTLY, known_seconds
 from dpforest.records.source import Source
 from dpforest.records.tables import open_source

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import TableError
-from dpforest.records.databases.addresses import SERVERS, Address
-from dpforest.records.files.arrow_file import ARROW, ArrowFile
-from dpforest.records.files.delimited import Delimited
-from dpforest.records.files.json_lines import JSON_LINES, JsonLines
-from dpforest.records.files.packed import ending
-from dpforest.records.files.parquet_files import PARQUET, ParquetTable, is_parquet
-from dpforest.records.files.statistics import READERS, Statistics
-from dpforest.records.files.text_table import TextTable
-from dpforest.records.files.typed_table import TypedTable
-from dpforest.records.files.workbook import WORKBOOKS, Workbook
+from dpforest.records.sources.addresses import SERVERS, Address
+from dpforest.records.sources.arrow import ARROW, ArrowFile
+from dpforest.records.sources.delimited import Delimited
+from dpforest.records.sources.json_lines import JSON_LINES, JsonLines
+from dpforest.records.sources.packed import ending
+from dpforest.records.sources.parquet_files import PARQUET, ParquetTable, is_parquet
+from dpforest.records.sources.statistics import READERS, Statistics
+from dpforest.records.sources.cells import TextTable
+from dpforest.records.sources.typed_table import TypedTable
+from dpforest.records.sources.excel import WORKBOOKS, Workbook
 from dpforest.records.source import Asked, Progress, Source, joined, silent
 from dpforest.schema import Format, Schema
 
@@ -35,7 +35,7 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
         return _of_object(table)
     if is_database(address):
-        from dpforest.records.databases.table import DatabaseTable
+        from dpforest.records.sources.database import DatabaseTable
 
         return DatabaseTable.at(str(address))
     name, _, sheet = str(address).partition("::")
@@ -61,8 +61,8 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
 
 def _of_object(table: Any) -> Source:
     """The source of an object that holds a table."""
-    from dpforest.records.databases.table import database_source
-    from dpforest.records.files.arrow_stream import ArrowStream
+    from dpforest.records.sources.database import database_source
+    from dpforest.records.sources.arrow_stream import ArrowStream
 
     return database_source(table) or ArrowStream(table)
 

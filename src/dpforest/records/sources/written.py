@@ -15,8 +15,8 @@ import pyarrow.csv
 from dpforest.common.files import check_writable
 from dpforest.common.text import unlike
 from dpforest.errors import OutputError
-from dpforest.records.databases.addresses import Address, check_extra, check_named, no_connection
-from dpforest.records.databases.casts import identifier, is_kept, quoted
+from dpforest.records.sources.addresses import Address, check_extra, check_named, no_connection
+from dpforest.records.sources.casts import identifier, is_kept, quoted
 
 Write = Callable[[pa.Table], None]
 # Types of PostgreSQL for those of Arrow; others are text.

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.databases.addresses import Address
-from dpforest.records.databases.casts import Column, Item, as_read_in_sqlite, beside_in_sqlite
-from dpforest.records.databases.failures import refusing
-from dpforest.records.databases.places import source_of
+from dpforest.records.sources.addresses import Address
+from dpforest.records.sources.casts import Column, Item, as_read_in_sqlite, beside_in_sqlite
+from dpforest.records.sources.failures import refusing
+from dpforest.records.sources.places import source_of
 from dpforest.schema import Feature, Target
 
 # Kinds by what the name of a declared type contains, the first that it does; the rest are SQLite's own rules.

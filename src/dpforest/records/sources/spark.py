@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dpforest.errors import TableError, shown
 from dpforest.records.batch import Batch, Wanted
-from dpforest.records.clusters.table import Answer, ClusterTable, Task, types_of
-from dpforest.records.clusters.tasks import Failure, Packed, reporting
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
+from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.records.columns import require_columns
 from dpforest.records.held import MOST_HELD
 from dpforest.records.parquet_rows import check_types

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
-from dpforest.records.clusters.table import Answer, ClusterTable, Task, Types, types_of
-from dpforest.records.clusters.tasks import Failure, Packed, reporting
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
+from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.records.columns import asking, column_kind, read_columns, read_target, require_columns, to_numbers
 from dpforest.records.columns import read_values as values_of
 from dpforest.records.given import to_objects

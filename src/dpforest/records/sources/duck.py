@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.databases.addresses import Address
-from dpforest.records.databases.casts import Column, Item, as_read, beside
-from dpforest.records.databases.failures import refusing
-from dpforest.records.databases.places import source_of
+from dpforest.records.sources.addresses import Address
+from dpforest.records.sources.casts import Column, Item, as_read, beside
+from dpforest.records.sources.failures import refusing
+from dpforest.records.sources.places import source_of
 from dpforest.schema import Feature, Target
 
 SIZES = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}

@@ -17,8 +17,8 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.records.batch import Batch, Wanted
-from dpforest.records.clusters.rows import Ids, pack, unpack
-from dpforest.records.clusters.tasks import Failure
+from dpforest.records.sources.rows import Ids, pack, unpack
+from dpforest.records.sources.tasks import Failure
 from dpforest.records.held import Held
 from dpforest.records.memory.counter import Guarded
 from dpforest.records.sample import draw_kept

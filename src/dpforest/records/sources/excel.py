@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
-from dpforest.records.files.cell_text import cell_text, text_column
-from dpforest.records.files.xlsx import Row, Xlsx
+from dpforest.records.sources.cell_text import cell_text, text_column
+from dpforest.records.sources.xlsx import Row, Xlsx
 from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.schema import Format
 

@@ -18,12 +18,12 @@ from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted, encoded, tally_known
-from dpforest.records.clusters import on_dask
-from dpforest.records.clusters import table as clusters
-from dpforest.records.clusters.on_dask import dask_table
-from dpforest.records.clusters.on_spark import SparkTable, spark_table
-from dpforest.records.clusters.rows import pack
-from dpforest.records.clusters.table import Answer, ClusterTable
+from dpforest.records.sources import dask as on_dask
+from dpforest.records.sources import clusters
+from dpforest.records.sources.dask import dask_table
+from dpforest.records.sources.spark import SparkTable, spark_table
+from dpforest.records.sources.rows import pack
+from dpforest.records.sources.clusters import Answer, ClusterTable
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
 from dpforest.records.source import silent

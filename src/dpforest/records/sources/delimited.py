@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from dpforest.errors import TableError
-from dpforest.records.files.packed import unpacked
-from dpforest.records.files.transcoded import in_utf_8
+from dpforest.records.sources.packed import unpacked
+from dpforest.records.sources.transcoded import in_utf_8
 from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.schema import Format
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpforest.errors import MissingExtraError, TableError
-from dpforest.records.files.cell_text import NO_TEXT, cell_text
-from dpforest.records.files.long_texts import LongTexts
+from dpforest.records.sources.cell_text import NO_TEXT, cell_text
+from dpforest.records.sources.long_texts import LongTexts
 from dpforest.records.source import Tell
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from dpforest.records.databases.addresses import Address, places
-from dpforest.records.databases.casts import identifier
-from dpforest.records.databases.failures import kind_of, refusing
+from dpforest.records.sources.addresses import Address, places
+from dpforest.records.sources.casts import identifier
+from dpforest.records.sources.failures import kind_of, refusing
 
 Found = TypeVar("Found")
 

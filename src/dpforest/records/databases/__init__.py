@@ -1,1 +1,0 @@
-"""Tables in databases: rows are read as Arrow, and predictions written."""

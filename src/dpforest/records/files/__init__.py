@@ -1,1 +1,0 @@
-"""Files of tables by their kind, each a reader of rows. Sees rows."""
