@@ -32,11 +32,9 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearch
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records import tables
-from dpforest.records.sources import delimited
-from dpforest.records.sources import json_lines
-from dpforest.records.sources import statistics
-from dpforest.records.sources import excel as workbook
 from dpforest.records.source import Asked, joined
+from dpforest.records.sources import delimited, json_lines, statistics
+from dpforest.records.sources import excel as workbook
 from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow

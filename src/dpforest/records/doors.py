@@ -12,7 +12,6 @@ import pyarrow as pa
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
-from dpforest.records.sources.parquet_files import ParquetTable
 from dpforest.records.given import given_frame, is_in_memory
 from dpforest.records.held import in_plain_types
 from dpforest.records.names import names_of
@@ -20,6 +19,7 @@ from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import People, check_id_column, ids_beside
 from dpforest.records.scan import Elsewhere, Pieces
 from dpforest.records.source import Asked, Progress, Source, silent
+from dpforest.records.sources.parquet_files import ParquetTable
 from dpforest.records.stream import Stream
 from dpforest.records.tables import is_database, open_source, read_table
 from dpforest.records.vault import Vault

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import TableError
+from dpforest.records.source import Asked, Progress, Source, joined, silent
 from dpforest.records.sources.addresses import SERVERS, Address
 from dpforest.records.sources.arrow import ARROW, ArrowFile
+from dpforest.records.sources.cells import TextTable
 from dpforest.records.sources.delimited import Delimited
+from dpforest.records.sources.excel import WORKBOOKS, Workbook
 from dpforest.records.sources.json_lines import JSON_LINES, JsonLines
 from dpforest.records.sources.packed import ending
 from dpforest.records.sources.parquet_files import PARQUET, ParquetTable, is_parquet
 from dpforest.records.sources.statistics import READERS, Statistics
-from dpforest.records.sources.cells import TextTable
 from dpforest.records.sources.typed_table import TypedTable
-from dpforest.records.sources.excel import WORKBOOKS, Workbook
-from dpforest.records.source import Asked, Progress, Source, joined, silent
 from dpforest.schema import Format, Schema
 
 DUCKDB = (".duckdb", ".ddb", ".db")
@@ -61,8 +61,8 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
 
 def _of_object(table: Any) -> Source:
     """The source of an object that holds a table."""
-    from dpforest.records.sources.database import database_source
     from dpforest.records.sources.arrow_stream import ArrowStream
+    from dpforest.records.sources.database import database_source
 
     return database_source(table) or ArrowStream(table)
 

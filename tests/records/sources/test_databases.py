@@ -17,10 +17,10 @@ from tests.neighbours.databases import REFUSED, SECRET
 
 from dpforest import Bounded, Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
-from dpforest.records.sources import database as databases
-from dpforest.records.sources.casts import identifier
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.source import Asked
+from dpforest.records.sources import database as databases
+from dpforest.records.sources.casts import identifier
 from dpforest.records.tables import open_source, shown_address
 
 N_ROWS = 300

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
-from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.records.columns import asking, column_kind, read_columns, read_target, require_columns, to_numbers
 from dpforest.records.columns import read_values as values_of
 from dpforest.records.given import to_objects
@@ -22,6 +20,8 @@ from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchan
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
 from dpforest.records.source import Progress, silent, telling
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
+from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.

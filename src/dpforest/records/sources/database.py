@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 from dpforest.records.sources.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, untried
 from dpforest.records.sources.casts import Column, Item, is_kept, listed_in
 from dpforest.records.sources.duck import Duck
 from dpforest.records.sources.failures import refusing
 from dpforest.records.sources.lite import Lite
 from dpforest.records.sources.postgres import Postgres
-from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
 from dpforest.schema import LONGEST_TEXT, Date, Feature, Target
 
 PART_ROWS = 1 << 17  # that are given at once

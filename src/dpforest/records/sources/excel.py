@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
+from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.records.sources.cell_text import cell_text, text_column
 from dpforest.records.sources.xlsx import Row, Xlsx
-from dpforest.records.source import Tell, each_once, lacking_column
 from dpforest.schema import Format
 
 XLSX = (".xlsx", ".xlsm")

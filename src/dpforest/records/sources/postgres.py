@@ -13,9 +13,9 @@ from dpforest.errors import TableError
 from dpforest.records.columns import asking
 from dpforest.records.sources.addresses import Address
 from dpforest.records.sources.casts import Column, Item, as_read, beside, identifier
+from dpforest.records.sources.cell_text import NO_TEXT
 from dpforest.records.sources.failures import refusing
 from dpforest.records.sources.places import source_of
-from dpforest.records.sources.cell_text import NO_TEXT
 from dpforest.schema import Feature, Target
 
 # Texts that do not depend on the settings of a server, and floats to the last digit.

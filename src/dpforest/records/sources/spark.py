@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from dpforest.errors import TableError, shown
 from dpforest.records.batch import Batch, Wanted
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
-from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.records.columns import require_columns
 from dpforest.records.held import MOST_HELD
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.source import Progress, silent
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
+from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.schema import Schema
 
 N_BYTES = 8  # of a number that travels

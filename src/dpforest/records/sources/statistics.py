@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpforest.errors import MissingExtraError, TableError
+from dpforest.records.source import Tell
 from dpforest.records.sources.cell_text import NO_TEXT, cell_text
 from dpforest.records.sources.long_texts import LongTexts
-from dpforest.records.source import Tell
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
 from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
