@@ -20,8 +20,8 @@ from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.grower import grow
 from dpforest.growing.growth import Growth
 from dpforest.mechanisms import Entropy
-from dpforest.mechanisms.geometric import Geometric as GeometricNoise
-from dpforest.mechanisms.rates import Rate
+from dpforest.mechanisms.exact import Rate
+from dpforest.mechanisms.noise import Geometric as GeometricNoise
 from dpforest.parts import proposals as proposals_module
 from dpforest.parts.allocation import Arithmetic, EveryQuery, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError

@@ -10,7 +10,8 @@ from tests.support.gates import scale_of
 from tests.support.laws import assert_drawn_from, assert_law, assert_same_law, exact_law, on_coins
 
 from dpforest.errors import ParameterError
-from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate, entropy, k_norm
+from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate, entropy
+from dpforest.mechanisms import noise as noise_module
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.base import Blocks
 from dpforest.privacy.sealed import Sealed
@@ -81,7 +82,7 @@ def draws_of(sizes, rate: Rate, seed: int, n_draws: int = N_DRAWS) -> np.ndarray
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("radius", [0, 1, 2])
 def test_the_code_fills_a_ball_with_each_of_its_points_equally_often(sizes, radius):
-    run = on_coins(k_norm._fill, "uniform_below", "next_word")
+    run = on_coins(noise_module._fill_ball, "uniform_below", "next_word")
 
     def fill(coins):
         noise = np.empty(sum(sizes), dtype=np.int64)
@@ -103,7 +104,7 @@ def chance_of_radius(sizes, radius: int) -> float:
             raise LookupError("drawn again")
         return radius if len(n_drawn) == 1 else 0
 
-    run = on_coins(k_norm._draw, "bernoulli", geometric=given, _fill=lambda *_: True)
+    run = on_coins(noise_module._draw_k_norm, "bernoulli", geometric=given, _fill_ball=lambda *_: True)
 
     def kept(coins):
         n_drawn.clear()
@@ -151,8 +152,8 @@ def test_the_code_of_k_norm_noise_has_its_law(sizes, tolerance):
         coins.begin_round("sum")
         return coins.pick(chances)
 
-    fill = on_coins(k_norm._fill, "uniform_below", "next_word")
-    run = on_coins(k_norm._draw, "bernoulli", geometric=sum_first, _fill=fill)
+    fill = on_coins(noise_module._fill_ball, "uniform_below", "next_word")
+    run = on_coins(noise_module._draw_k_norm, "bernoulli", geometric=sum_first, _fill_ball=fill)
 
     def draw(coins):
         nonlocal place
@@ -262,13 +263,13 @@ def test_a_draw_that_runs_out_of_words_begins_again_with_the_same_words(sizes, r
     whole, cursor = np.empty(sum(sizes), dtype=np.int64), np.zeros(2, dtype=np.int64)
     for _ in range(3):
         begin = int(cursor[0])
-        assert k_norm._draw(words, cursor, 0, *more, whole) == 1
+        assert noise_module._draw_k_norm(words, cursor, 0, *more, whole) == 1
         end = int(cursor[0])
         for n_there in range(begin, end):
             noise, again = np.empty(sum(sizes), dtype=np.int64), np.array([begin, 0])
-            assert k_norm._draw(words[:n_there], again, 0, *more, noise) == 0
+            assert noise_module._draw_k_norm(words[:n_there], again, 0, *more, noise) == 0
             assert again.tolist() == [begin, 0]
-            assert k_norm._draw(words, again, 0, *more, noise) == 1
+            assert noise_module._draw_k_norm(words, again, 0, *more, noise) == 1
             assert (noise.tolist(), again.tolist()) == (whole.tolist(), [end, 0])
 
 

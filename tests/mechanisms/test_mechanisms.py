@@ -35,14 +35,13 @@ from dpforest.mechanisms import (
     KNorm,
     PermuteAndFlip,
     Rate,
+    choices,
     exact,
-    exponential,
-    gaussian,
-    permute_and_flip,
+    noise,
 )
 from dpforest.mechanisms import entropy as entropy_module
 from dpforest.mechanisms.entropy import KeyedEntropy
-from dpforest.mechanisms.rates import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERATOR_BITS
+from dpforest.mechanisms.exact import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERATOR_BITS
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.base import Bound, Sensitivity
 from dpforest.privacy.sealed import Sealed
@@ -156,7 +155,7 @@ def test_the_code_of_geometric_noise_has_the_geometric_law_with_one_side_and_wit
 
 @pytest.mark.parametrize("variance", [Fraction(1, 8), Fraction(1), Fraction(7, 3), Fraction(40)])
 def test_the_code_of_gaussian_noise_has_the_discrete_gaussian_law(variance):
-    numerator, denominator = gaussian.Gaussian.rounded(variance).as_integer_ratio()
+    numerator, denominator = Gaussian.rounded(variance).as_integer_ratio()
     scale = math.isqrt(numerator // denominator) + 1
     proposals = geometric_law(1 / scale, 60 * scale)
     values, chances = tuple(proposals), tuple(proposals.values())
@@ -166,7 +165,7 @@ def test_the_code_of_gaussian_noise_has_the_discrete_gaussian_law(variance):
         words.begin_round("propose")
         return values[words.pick(chances)]
 
-    run = on_coins(gaussian._draw, "bernoulli_exp_square", two_sided_geometric=propose)
+    run = on_coins(noise._draw_gaussian, "bernoulli_exp_square", two_sided_geometric=propose)
 
     def draw(coins):
         noise = np.zeros(1, dtype=np.int64)
@@ -181,28 +180,28 @@ def test_the_variance_of_gaussian_noise_is_rounded_up_by_less_than_one_part_in_a
     rng = np.random.default_rng(20)
     for value in [*10.0 ** rng.uniform(-3, 14, 500), 1.0, 0.5, 3.0]:
         variance = Fraction(value) / 7
-        numerator, denominator = gaussian.Gaussian.rounded(variance).as_integer_ratio()
+        numerator, denominator = Gaussian.rounded(variance).as_integer_ratio()
         assert variance <= Fraction(numerator, denominator) < variance * (1 + Fraction(1, 10**6))
 
 
 CHOICES = {
-    "permute-and-flip": (PermuteAndFlip(), permute_and_flip._select, permute_and_flip_law),
-    "exponential": (Exponential(), exponential._select, exponential_law),
+    "permute-and-flip": (PermuteAndFlip(), False, permute_and_flip_law),
+    "exponential": (Exponential(), True, exponential_law),
 }
 
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("scores", [(0,), (0, 0), (3, 2, 0), (5, 5, 1, 4), (-9, -9, -10, -200)])
 def test_the_code_of_a_choice_has_the_law_of_its_mechanism(name, scores):
-    _, kernel, expected = CHOICES[name]
-    run = on_coins(kernel, "uniform_below", "bernoulli_exp")
+    _, again, expected = CHOICES[name]
+    run = on_coins(choices._select, "uniform_below", "bernoulli_exp")
     # An invalid candidate with the best score must change nothing.
     table = np.array([[*scores, 1000]])
     valid = np.array([[*[True] * len(scores), False]])
 
     def select(coins):
         chosen = np.full(1, -1)
-        assert run(coins, [0, 0], 0, table, valid, 2, 5, np.empty(table.shape[1], dtype=np.int64), chosen) == 1
+        assert run(coins, [0, 0], 0, again, table, valid, 2, 5, np.empty(table.shape[1], dtype=np.int64), chosen) == 1
         return int(chosen[0])
 
     law, left = exact_law(select, restarts_at="uniform_below" if name == "exponential" else None)

@@ -1,14 +1,11 @@
-"""Thresholds: from which noisy count on a value is named, so that one that a single record brings hardly ever is.
-
-Called by the gate only; public values only.
-"""
+"""Thresholds for partition selection: a value held by one record is almost never released. Public values only."""
 
 import math
 from fractions import Fraction
 from functools import lru_cache
 
 from dpforest.errors import ParameterError
-from dpforest.mechanisms.rates import Rate
+from dpforest.mechanisms.exact import Rate
 
 # More than the relative error of a tail: a few roundings of 2**-53 each, which an exponent of at most 745 magnifies.
 MARGIN = 2.0**-30

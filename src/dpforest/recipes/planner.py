@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dpforest.growing.linear import STEPS, Linear
 from dpforest.growing.sequential import Phase, Sequential
-from dpforest.mechanisms.gaussian import MOST_VARIANCE
+from dpforest.mechanisms.noise import MOST_VARIANCE
 from dpforest.parts.leaves.residual_sums import residual_sensitivity
 from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
 from dpforest.parts.recipe import Recipe
