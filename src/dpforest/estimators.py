@@ -146,17 +146,12 @@ class _DPForest(Spending):
         ``effects`` gives it; of trees that vote, in the decrease of impurity. All are 0 if none stands out of the noise.
         ``plots.importances`` draws them with their bands.
         """
-        importances = self._importances
+        check_is_fitted(self, "forest_")
+        importances = np.array([each.value for each in importances_of(self.forest_, self.ledger_)])
         if not hasattr(self, "feature_names_in_"):
             return importances
         indices = {name: index for index, name in enumerate(self.schema_.features)}
         return importances[[indices[str(name)] for name in self.feature_names_in_]]
-
-    @property
-    def _importances(self) -> np.ndarray:
-        """The importances in the order of the schema; like rules, without class weights."""
-        check_is_fitted(self, "forest_")
-        return np.array([each.value for each in importances_of(self.forest_, self.ledger_)])
 
     def effects(self, n_pairs: int = 2) -> Effects:
         """How each feature and the ``n_pairs`` strongest pairs of features move the prediction, from released values alone.
@@ -188,15 +183,6 @@ class _DPForest(Spending):
         from dpforest.show.export.sql import sql_query
 
         return sql_query(self._released, table, ids)
-
-    def to_sklearn(self) -> Any:
-        """A scikit-learn forest that predicts as this model does, with scikit-learn's tree arrays; it cannot be fitted.
-
-        Its ``feature_names_in_``, its importances and the columns of an array that it takes are in the order of the schema.
-        """
-        from dpforest.show.export.sklearn import released_forest
-
-        return released_forest(self._released, self.schema_, self._importances)
 
     def to_json(self) -> str:
         """Everything that was released, as JSON text; it is enough to predict from."""

@@ -186,11 +186,6 @@ def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_byt
     assert pyarrow.parquet.read_table("csv.parquet").equals(pyarrow.parquet.read_table("parquet.parquet"))
 
 
-def test_a_released_forest_predicts_the_same(made, model):
-    rows = features(model, pyarrow.parquet.read_table(made / "t.parquet"))
-    assert model.to_sklearn().predict(rows).tolist() == pytest.approx(model.predict(rows).tolist())
-
-
 def test_onnx_predicts_the_same(made, model):
     done("export", made / "m.dpf", "--out", "m.onnx")
     session = onnxruntime.InferenceSession("m.onnx")

@@ -55,7 +55,6 @@ def test_a_wider_table_is_as_good_as_the_columns_of_the_schema(library):
 def test_what_is_not_read_may_be_anything():
     model = fitted(WIDER)
     assert (model.predict(WIDER) == model.predict(X)).all()
-    assert (model.to_sklearn().predict(WIDER) == model.predict(X)).all()
 
 
 def test_names_keep_the_order_of_the_table_and_predictions_ask_for_it():

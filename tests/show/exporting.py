@@ -149,25 +149,7 @@ def by_json(model, rows):
     return shares if "labels" in target else target["lower"] + (target["upper"] - target["lower"]) * shares[:, 1]
 
 
-def summed_values(released, table):
-    leaves = released.apply(table)
-    return sum(tree.tree_.value[leaves[:, index], 0] for index, tree in enumerate(released.estimators_))
-
-
-def by_sklearn(model, rows):
-    """By the sums over trees of scikit-learn's kind, which have to be what the released forest predicts itself."""
-    released = model.to_sklearn()
-    totals = summed_values(released, rows)
-    assert released.predict(rows).tolist() == model.predict(rows).tolist()
-    if not hasattr(model, "predict_proba"):
-        totals, range_ = totals[:, 0], model.forest_.target.range
-        return np.clip(totals, *range_) if model.forest_.link == "sum" else totals / model.forest_.n_trees
-    assert (released.predict_proba(rows) == model.predict_proba(rows)).all()
-    totals = np.exp(totals) if model.forest_.link == "softmax" else totals
-    return totals / totals.sum(axis=1, keepdims=True)
-
-
-EXPORTS = {"SQL": by_sql, "ONNX": by_onnx, "JSON": by_json, "scikit-learn": by_sklearn}
+EXPORTS = {"SQL": by_sql, "ONNX": by_onnx, "JSON": by_json}
 
 
 def check(model, rows, export):

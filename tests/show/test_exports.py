@@ -66,7 +66,6 @@ def test_text_that_no_file_can_hold_is_exported_all_the_same():
         database.executemany("INSERT INTO people VALUES (?, ?, ?)", rows[:3])
         found = [row[-3:] for row in database.execute(model.to_sql("people")).fetchall()]
     agree(sorted(found), sorted(map(tuple, probabilities.tolist())))
-    assert model.to_sklearn().predict(rows).tolist() == model.predict(rows).tolist()
 
 
 @pytest.mark.parametrize("make", [with_buckets, with_dates, with_learnt_lists])
@@ -105,9 +104,8 @@ def test_a_column_that_databases_write_each_in_their_own_way_is_refused_by_name(
 
 def test_buckets_are_named_wherever_they_are_shown_and_onnx_refuses_them():
     model, _ = with_buckets()
-    with pytest.raises(ParameterError, match=r"Feature 'town' is put into buckets .* Export to SQL, JSON or scikit-learn"):
+    with pytest.raises(ParameterError, match=r"Feature 'town' is put into buckets .* Export to SQL or JSON"):
         model.to_onnx()
-    assert any("bucket" in question for question in model.to_sklearn().questions_)
     features = json.loads(model.to_json())["forest"]["features"]
     assert [feature.get("buckets") for feature in features] == [None, 64, 32, 64]
     assert all("MD5" in feature["codes"] for feature in features[1:])
@@ -182,7 +180,6 @@ def test_importances_of_dates_are_those_of_columns_everywhere():
     model, table = with_dates()
     forest = model.forest_
     assert model.feature_importances_.shape == (model.n_features_in_,) == (3,)
-    assert model.to_sklearn().feature_importances_.tolist() == model.feature_importances_.tolist()
     found = {row["feature"]: row["share"] for row in importance_rows(forest, model.ledger_)}
     assert found == dict(zip(["seen", "x", "born"], model.feature_importances_, strict=True))
     gains = forest.bands.gains(forest.parents, forest.level_slices(), np.ones(forest.n_nodes))[0]

@@ -104,7 +104,6 @@ def works(model, page):
         "sql": lambda: model.to_sql("t"),
         "json": model.to_json,
         "onnx": model.to_onnx,
-        "sklearn": model.to_sklearn,
         "html": lambda: [part._repr_html_() for part in (model, model.schema_, model.privacy_, model.ledger_)],
         "effects": lambda: plots.effects(model),
         "plots": lambda: [plot(model) for plot in figures],

@@ -183,7 +183,6 @@ class ModelCase(Case):
         model.forest_.rules_text()
         model.to_json()
         model.to_sql("t")
-        model.to_sklearn()
         report_content(model)
 
 

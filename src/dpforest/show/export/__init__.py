@@ -1,1 +1,1 @@
-"""Released forests for other systems: as ONNX, SQL, JSON, and as an estimator of scikit-learn. Released values only."""
+"""Released forests for other systems: as ONNX, SQL and JSON. Released values only."""

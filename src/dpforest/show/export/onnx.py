@@ -58,7 +58,7 @@ def _check_lists(forest: Forest) -> None:
         if isinstance(part, Categorical) and not part.categories:
             raise ParameterError(
                 f"Feature {name!r} is put into buckets by the MD5 of its text, and ONNX has no such operator. Export to "
-                "SQL, JSON or scikit-learn instead, or train with a list of its categories in the schema."
+                "SQL or JSON instead, or train with a list of its categories in the schema."
             )
 
 
