@@ -13,7 +13,7 @@ from tests.support.fitted import RECIPES, fitted, small_model
 
 from dpforest import Bounded, list_recipes, plots
 from dpforest.privacy.ledger import Ledger
-from dpforest.show.report.charges import grouped_charges, picture
+from dpforest.show.charges import grouped_charges, picture
 
 pytestmark = pytest.mark.slow
 mpl.use("Agg")

@@ -21,8 +21,8 @@ from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import group_loss
 from dpforest.schema import Format
+from dpforest.show.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.show.report import write_report
-from dpforest.show.report.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.show.report.content import certainty, guarantee, report_content
 from dpforest.show.report.drawing import Drawing
 from dpforest.show.report.effects import MOST_EFFECTS, effects_content, effects_section, signed

@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from importlib import import_module
 from typing import Any
 
 UP = Context(4, ROUND_CEILING)  # so that a loss is not shown as less than it is
@@ -202,3 +203,8 @@ def unlike(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 def _cut(name: str, suffix: str = "") -> str:
     return name.encode()[: MOST_NAME_BYTES - len(suffix)].decode(errors="ignore") + suffix
+
+
+def as_html(value: object) -> str:
+    """The value as a panel for notebooks; how it looks is told by the room above that knows all such values."""
+    return import_module("dpforest.show.notebook").as_html(value)

@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpforest.common.jsonable import jsonable
+from dpforest.common.text import as_html
 from dpforest.errors import AccountingError, BudgetError
 from dpforest.privacy import walk
 from dpforest.privacy.accountants import Accountant, make_accountant
@@ -41,7 +42,6 @@ from dpforest.privacy.events import (
     scope_from_dict,
     to_dict,
 )
-from dpforest.privacy.page import ledger_html
 
 
 @dataclass
@@ -252,9 +252,7 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger(spent={self.spent:.6g}, charges={len(self.entries())})"
 
-    def _repr_html_(self) -> str:
-        """What the loss was spent on as a table, for notebooks."""
-        return ledger_html(self)
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain values, ready for JSON; infinity is the text "inf"."""

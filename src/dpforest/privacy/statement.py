@@ -8,12 +8,11 @@ from typing import Any
 
 from dpforest.common.jsonable import jsonable
 from dpforest.common.pipelines import UNCOVERED
-from dpforest.common.text import counted, roughly
+from dpforest.common.text import as_html, counted, roughly
 from dpforest.errors import shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
 from dpforest.privacy.amounts import sum_up
-from dpforest.privacy.page import statement_html
 
 UNITS = ("record", "person")
 # The page that says what is promised for which two tables; every statement leads to it.
@@ -108,9 +107,7 @@ class Statement:
         notes = (f"Note: {note.removesuffix('.')}." for note in cautions)
         return " ".join([self.sentence, *notes, OTHER_PAIRS])
 
-    def _repr_html_(self) -> str:
-        """The statement with its figures, for notebooks."""
-        return statement_html(self)
+    _repr_html_ = as_html
 
     @property
     def _promise(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from dpforest.common.entries import read_entries
 from dpforest.common.files import write_whole
 from dpforest.common.jsonable import to_json
-from dpforest.common.text import without_hidden
+from dpforest.common.text import as_html, without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.in_python import call
@@ -159,11 +159,7 @@ class Schema:
         facts = (self.n_rows, self.source, self.vouched_by, self.format, self.one_row_per_person)
         return (Schema, (dict(self.features), self.target, *facts))
 
-    def _repr_html_(self) -> str:
-        """The schema as a table, for notebooks."""
-        from dpforest.schema.page import schema_html  # which is made of schemas
-
-        return schema_html(self)
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of a schema file, as plain values."""

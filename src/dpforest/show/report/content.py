@@ -19,11 +19,11 @@ from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 from dpforest.schema.unit import unit_words
 from dpforest.schema.words import format_words, in_words
+from dpforest.show.charges import grouped_charges, picture, ways_to_compose
 from dpforest.show.gaps import gaps
 from dpforest.show.report.about import about_content
 from dpforest.show.report.audits import audit_content
 from dpforest.show.report.budgets import budget_content
-from dpforest.show.report.charges import grouped_charges, picture, ways_to_compose
 from dpforest.show.report.evaluations import evaluation_content
 
 # One sentence for each mechanism that a ledger may name.

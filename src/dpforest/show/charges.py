@@ -4,10 +4,11 @@ A block stands for a charge, a leak or a scope. Scopes that are alike are drawn 
 """
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Leak, Purpose, Scope
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Charge, Leak, Purpose, Scope
 from dpforest.privacy.ledger import Book, Ledger
 from dpforest.privacy.walk import Priced, divided, entries, priced, shared
 
@@ -46,6 +47,51 @@ PURPOSES = {
 }
 
 
+class Charged(NamedTuple):
+    """A charge or leak, with the scopes around it and its share of the loss of the whole ledger."""
+
+    book: Book
+    root: Priced
+    scopes: tuple[Scope, ...]
+    entry: Charge | Leak
+    share: Fraction
+
+
+def charged(ledger: Ledger, counted: bool = False) -> Iterator[Charged]:
+    """Every charge and leak of a ledger; for ``counted`` see ``shared``."""
+    books = [book for book in ledger.books if book.root.children]
+    for book, root in zip(books, shared([(book.root, book.accountant) for book in books], counted), strict=True):
+        for (scopes, entry), share in zip(entries(book.root), root.shares, strict=True):
+            yield Charged(book, root, scopes, entry, share)
+
+
+def grouped_charges(ledger: Ledger) -> list[dict[str, Any]]:
+    """The rows of the table of what the loss was spent on: one for each purpose and mechanism."""
+    groups: dict[tuple[str, ...], list[Charged]] = {}
+    for each in charged(ledger):
+        purpose, reason = each.entry.purpose, each.entry.reason if isinstance(each.entry, Leak) else ""
+        label = purpose.words(None if purpose.level is None else "#")
+        groups.setdefault((label, each.entry.mechanism.name, each.book.accountant.unit, reason), []).append(each)
+    bounded = math.isfinite(ledger.spent)
+    return [
+        {
+            "label": label,
+            "purpose": PURPOSES.get(group[0].entry.purpose.without_numbers, label),
+            "mechanism": mechanism,
+            "unit": unit,
+            "charges": sum(math.prod(scope.copies for scope in each.scopes) for each in group),
+            "least": min(each.entry.amount for each in group),
+            "most": max(each.entry.amount for each in group),
+            "share": float(sum(each.share for each in group)) if bounded else None,
+            "levels": sorted({each.entry.purpose.level for each in group if each.entry.purpose.level is not None}),
+            "in_bootstrap": any(scope.kind == "bootstrap" for scope in group[0].scopes),
+            "leak": isinstance(group[0].entry, Leak),
+            "reason": reason,
+        }
+        for (label, mechanism, unit, reason), group in groups.items()
+    ]
+
+
 def picture(ledger: Ledger) -> Block:
     """The whole ledger as nested blocks, each with the share of the loss that its width shows."""
     books = [_book_block(book, number) for number, book in enumerate(ledger.books, 1) if book.root.children]
@@ -53,15 +99,13 @@ def picture(ledger: Ledger) -> Block:
     if len(books) == 1 and ledger.sample_share == 1:
         whole["children"], whole["inner_unit"] = books[0]["children"], books[0]["inner_unit"]
     _share(whole, Fraction(1))
-    drawn = _drawn(whole)
     # The deepest levels go first where there is too much to draw.
-    levels = [[drawn]]
+    levels = [[whole]]
     while levels[-1] and sum(map(len, levels)) <= MOST_BLOCKS:
         levels.append([part for block in levels[-1] for part in block["children"]])
-    if levels[-1]:
-        for block in levels[-2]:
-            block["children"] = []
-    return drawn
+    for block in levels[-2] if levels[-1] else []:
+        block["children"] = []
+    return whole
 
 
 def _block(label: str, kind: str, cost: float, unit: str, **more: Any) -> Block:
@@ -70,32 +114,29 @@ def _block(label: str, kind: str, cost: float, unit: str, **more: Any) -> Block:
 
 def _book_block(book: Book, number: int) -> Block:
     accountant = book.accountant
-    spent = accountant.epsilon_of(book.total)
     way = "pure epsilon" if accountant.unit == "epsilon" else f"zCDP, stated at delta = {accountant.noise_delta:.3g}"
     way += f", with delta = {accountant.threshold_delta:.3g} for lists" if accountant.threshold_delta else ""
     way += f", on a secret sample of {float(accountant.share):.3g} of the records" if accountant.share < 1 else ""
     parts = _blocks(priced(book.root, accountant), accountant.unit)
+    spent = accountant.epsilon_of(book.total)
     return _block(f"Book {number}: {way}", "book", spent, "epsilon", children=parts, inner_unit=accountant.unit)
 
 
 def _blocks(scope: Priced, unit: str) -> list[Block]:
     """A block for each part of a scope; scopes that are alike share one."""
-    alike: dict[Any, Block] = {}
+    alike: dict[Any, list[Priced]] = {}
     for index, part in enumerate(scope.parts):
-        block = _part_block(part, unit)
-        key = _likeness(part) if isinstance(part.entry, Scope) else index
-        if key in alike:
-            alike[key]["count"] += 1
-            alike[key]["last"] = block["label"]
-        else:
-            alike[key] = block
-    return list(alike.values())
+        alike.setdefault(_likeness(part) if isinstance(part.entry, Scope) else index, []).append(part)
+    return [_part_block(parts, unit) for parts in alike.values()]
 
 
-def _part_block(part: Priced, unit: str) -> Block:
-    entry, cost = part.entry, float(part.cost)
+def _part_block(parts: list[Priced], unit: str) -> Block:
+    """The block of a charge, of a leak, or of scopes that are alike."""
+    entry, cost = parts[0].entry, float(parts[0].cost)
     if isinstance(entry, Scope):
-        return _block(entry.label, entry.kind, cost, unit, copies=entry.copies, children=_blocks(part, unit))
+        own: Block = {"copies": entry.copies, "children": _blocks(parts[0], unit), "count": len(parts)}
+        own |= {"last": parts[-1].entry.label} if len(parts) > 1 else {}
+        return _block(entry.label, entry.kind, cost, unit, **own)
     if isinstance(entry, Leak):
         return _block(entry.label, "leak", cost, unit, mechanism="none", reason=entry.reason)
     return _block(entry.label, "charge", cost, unit, mechanism=entry.mechanism.name, purpose=entry.purpose.kind)
@@ -109,53 +150,18 @@ def _likeness(part: Priced) -> tuple[Any, ...]:
 
 
 def _share(block: Block, share: Fraction) -> None:
-    """Enter in each block the share of the whole that it, and those like it, have of the costs."""
+    """Enter in each block the share that it, and those like it, have of the loss; join parts beyond what can be drawn."""
     block["share"] = float(share)
     costs = [part["cost"] * part["count"] for part in block["children"]]
     for part, own in zip(block["children"], divided(share, costs), strict=True):
         _share(part, own)
-
-
-def _drawn(block: Block) -> Block:
-    """The block with no more parts than a picture can show."""
-    parts = [_drawn(part) for part in block["children"]]
-    if len(parts) > MOST_PARTS:
-        rest = parts[MOST_PARTS - 1 :]
-        others = _block(f"{len(rest)} more parts", "rest", sum(part["cost"] for part in rest), rest[0]["unit"])
-        parts = [*parts[: MOST_PARTS - 1], others | {"share": sum(part["share"] for part in rest)}]
-    return block | {"children": parts}
-
-
-def grouped_charges(ledger: Ledger) -> list[dict[str, Any]]:
-    """The rows of the table of what the loss was spent on: one for each purpose and mechanism."""
-    books = [book for book in ledger.books if book.root.children]
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
-    for book, root in zip(books, shared((book.root, book.accountant) for book in books), strict=True):
-        unit = book.accountant.unit
-        for (scopes, entry), share in zip(entries(book.root), root.shares, strict=True):
-            label = entry.purpose.words(None if entry.purpose.level is None else "#")
-            reason = entry.reason if isinstance(entry, Leak) else ""
-            row = rows.setdefault(
-                (label, entry.mechanism.name, unit, reason),
-                {
-                    "label": label, "purpose": PURPOSES.get(entry.purpose.without_numbers, label),
-                    "mechanism": entry.mechanism.name, "unit": unit, "charges": 0, "least": math.inf, "most": 0.0,
-                    "share": 0, "levels": set(), "in_bootstrap": any(scope.kind == "bootstrap" for scope in scopes),
-                    "leak": isinstance(entry, Leak), "reason": reason,
-                },
-            )  # fmt: skip
-            row["charges"] += math.prod(scope.copies for scope in scopes)
-            row["least"], row["most"] = min(row["least"], entry.amount), max(row["most"], entry.amount)
-            row["share"] += share
-            row["levels"] |= {entry.purpose.level} - {None}
-    bounded = math.isfinite(ledger.spent)
-    return [
-        row | {"share": float(row["share"]) if bounded else None, "levels": sorted(row["levels"])} for row in rows.values()
-    ]
+    if len(block["children"]) > MOST_PARTS:
+        shown, rest = block["children"][: MOST_PARTS - 1], block["children"][MOST_PARTS - 1 :]
+        cost, part = (sum(each[name] for each in rest) for name in ("cost", "share"))
+        block["children"] = [*shown, _block(f"{len(rest)} more parts", "rest", cost, rest[0]["unit"], share=part)]
 
 
 def ways_to_compose(block: Block) -> set[str]:
     """The kinds of scopes below a block, parallel ones only if several parts run beside each other."""
-    kinds = set().union(*(ways_to_compose(part) for part in block["children"])) if block["children"] else set()
-    beside = block["kind"] == "parallel" and len(block["children"]) > 1
-    return kinds | ({"parallel"} if beside else set()) | ({"bootstrap"} if block["kind"] == "bootstrap" else set())
+    is_way = block["kind"] == "bootstrap" or (block["kind"] == "parallel" and len(block["children"]) > 1)
+    return ({block["kind"]} if is_way else set()).union(*map(ways_to_compose, block["children"]))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
-from dpforest.common.html import MOST_ROWS, panel, paragraph, table, written
 from dpforest.errors import LeakWarning
+from dpforest.show.notebook import MOST_ROWS, panel, paragraph, table, written
 
 HOSTILE = "<script>alert(1)</script>\u202e'\"&\0\n"
 
