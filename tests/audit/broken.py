@@ -16,8 +16,7 @@ from dpforest.audit.replay import replay_many
 from dpforest.audit.subject import Subject
 from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
 from dpforest.parts.allocation import LeavesOnly, Uniform
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.criteria.gini import UNITS
+from dpforest.parts.criteria import UNITS, GiniCount
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Narrow

@@ -29,7 +29,7 @@ RECIPES = [recipe["name"] for recipe in list_recipes()]
 
 # --- broken twins ---------------------------------------------------------------------------------------------------
 
-COUNTING, CHOOSING, TWIN = "dpforest/parts/leaves/noisy_counts.py", "dpforest/growing/choosing.py", "tests/audit/broken.py"
+COUNTING, CHOOSING, TWIN = "dpforest/parts/leaves.py", "dpforest/growing/choosing.py", "tests/audit/broken.py"
 # The kind of finding that each twin must have, those that may come with it, and the file whose question gives it away.
 SEEN = {
     "noise too small": ("charge", {"loss"}, COUNTING),

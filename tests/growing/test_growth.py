@@ -27,7 +27,8 @@ from dpforest.parts.allocation import Arithmetic, EveryQuery, Geometric, Harmoni
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, TwoBinMean
 from dpforest.parts.postprocess import Consistency, NonNegative, Prune, Shrinkage
-from dpforest.parts.proposals import Candidates, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.parts.routes import Candidates
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.parts.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, PooledMargins
 from dpforest.privacy.accountants import Pure

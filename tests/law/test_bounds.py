@@ -9,6 +9,7 @@ from tests.support.targets import NUMBER, classes
 
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.parts.criteria import (
+    UNITS,
     Balance,
     EntropyCount,
     GiniCount,
@@ -19,9 +20,6 @@ from dpforest.parts.criteria import (
     SquaredError,
     WeightedMajority,
 )
-from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
-from dpforest.parts.criteria.gini import UNITS as GINI_UNITS
-from dpforest.parts.criteria.squared_error import UNITS as ERROR_UNITS
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import TARGET_STEPS, Classes
 
@@ -125,7 +123,7 @@ def test_entropy_stays_within_its_bound_on_counts_far_beyond_n_max():
 
 # --- records of any weight ------------------------------------------------------------------------------------------
 
-UNITS = (1, 2, 3, MOST_WEIGHT)
+WEIGHTS = (1, 2, 3, MOST_WEIGHT)
 # These reach both ends of what they state in small tables, also the last two, which see sides of a centre as classes.
 REACHED = {
     "max": MaxOperator(),
@@ -151,7 +149,7 @@ def weighted_tables(n_classes, unit):
     )
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", WEIGHTS)
 @pytest.mark.parametrize("name", REACHED)
 def test_a_record_of_any_weight_moves_a_score_within_its_bound_and_reaches_it(name, unit):
     bound = REACHED[name].bound(unit)
@@ -184,7 +182,7 @@ def test_random_tables_of_weights_move_gini_within_its_bound_and_never_up(bits, 
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [*((name, 1) for name in CLASS_CRITERIA), *itertools.product(REACHED | WEIGHTED_GINI, UNITS[1:])]
+    ("name", "unit"), [*((name, 1) for name in CLASS_CRITERIA), *itertools.product(REACHED | WEIGHTED_GINI, WEIGHTS[1:])]
 )
 def test_a_width_ten_percent_smaller_would_be_passed_by_two_splits_of_one_node(name, unit):
     # The first split puts the record with many of the other class, in the largest child; the second with its own kind.
@@ -252,7 +250,7 @@ def node_tables(records, rng):
     return np.concatenate([alone, few, many, large])
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", WEIGHTS)
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("criterion", [ResidualGain(), Mixture(((ResidualGain(), 3),))], ids=["gain", "3gain"])
 def test_a_record_of_any_residuals_moves_the_gain_within_its_bound_and_reaches_it(criterion, n_classes, unit):
@@ -296,9 +294,9 @@ def test_scores_of_small_tables_are_their_formulas_up_to_rounding():
         tables, target = all_tables(n_children, n_classes, min(most, 6)), classes(n_classes)
         # Gini is rounded down by less than a unit for each child, entropy by at most a unit for each record.
         listed = tables.tolist()
-        gap = [GINI_UNITS * float(sum(naive.gini_terms(table))) for table in listed] - GiniCount().score(tables, target)
+        gap = [UNITS * float(sum(naive.gini_terms(table))) for table in listed] - GiniCount().score(tables, target)
         assert ((gap >= -1e-9) & (gap < n_children)).all()
-        gap = [ENTROPY_UNITS * naive.entropy(table) for table in listed] - EntropyCount().score(tables, target)
+        gap = [UNITS * naive.entropy(table) for table in listed] - EntropyCount().score(tables, target)
         assert (np.abs(gap) <= tables.sum(axis=(1, 2)) + 1e-9).all()
         assert MaxOperator().score(tables, target).tolist() == [naive.max_operator(table) for table in listed]
         assert Balance().score(tables, target).tolist() == [naive.balance([*map(sum, table)]) for table in listed]
@@ -308,7 +306,7 @@ def test_scores_of_small_tables_are_their_formulas_up_to_rounding():
 def test_entropy_of_large_tables_is_within_two_percent_of_a_nat_a_record():
     rng = np.random.default_rng(14)
     tables = (2.0 ** rng.uniform(5, 17, size=(300, 2, 3))).astype(np.int64)
-    scores = EntropyCount().score(tables, classes(3)) / ENTROPY_UNITS
+    scores = EntropyCount().score(tables, classes(3)) / UNITS
     real = np.array([naive.entropy(table) for table in tables.tolist()])
     assert (np.abs(scores - real) <= 0.02 * tables.sum(axis=(1, 2))).all()
 
@@ -319,8 +317,8 @@ def test_squared_error_is_the_real_score_rounded_by_at_most_one_unit_and_a_step_
     scores = SquaredError().score(tables, NUMBER)
     beside = np.var([7, 4000]) * 2
     real = np.array([(np.var(m) * len(m) if m else 0.0) + beside for m in multisets]) / TARGET_STEPS**2
-    assert (scores / ERROR_UNITS >= -real - 1e-9).all()
-    assert (scores / ERROR_UNITS <= -real + 2 * (1 / ERROR_UNITS + 1 / TARGET_STEPS**2)).all()
+    assert (scores / UNITS >= -real - 1e-9).all()
+    assert (scores / UNITS <= -real + 2 * (1 / UNITS + 1 / TARGET_STEPS**2)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

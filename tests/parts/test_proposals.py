@@ -13,7 +13,8 @@ from tests.support.strategies import FIXED, SEEDS, domains, reaches
 
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.errors import ParameterError
-from dpforest.parts.proposals import AllSubsets, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Routes, Thresholds
+from dpforest.parts.proposals import AllSubsets, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.parts.routes import Routes
 from dpforest.schema.domain import Domain, Grid
 
 # Every chi-square test below fails by chance with this probability, over the choice of its fixed seed.

@@ -11,7 +11,8 @@ from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import MaxOperator
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.postprocess import EvenShrinkage
-from dpforest.parts.proposals import Menu, Routes
+from dpforest.parts.proposals import Menu
+from dpforest.parts.routes import Routes
 from dpforest.parts.voting import LogShares
 from dpforest.schema.domain import Grid
 

@@ -1,7 +1,7 @@
 """Bands: how far released numbers may lie from the values without noise. Released values only; every band comes from here.
 
 The noise in the counts of a node has the covariance ``variance * (diag(first, rest, .., rest) + common)``. Counts with
-independent noise have the factors (1, 1, 0); where leads are released precisely and sizes roughly (``leaves.rotated``) the
+independent noise have the factors (1, 1, 0); where leads are released precisely and sizes roughly (``leaves.Rotated``) the
 noise of the size is common to all counts. Whatever is shown is linear in the counts, or a ratio of two such numbers.
 """
 

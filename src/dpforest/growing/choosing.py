@@ -9,9 +9,9 @@ import numpy as np
 
 from dpforest.common.threads import Workers
 from dpforest.errors import ParameterError
-from dpforest.parts.criteria import Balance, Criterion, Mixture, children_in_blocks
-from dpforest.parts.proposals import Candidates
+from dpforest.parts.criteria import Balance, Criterion, Mixture
 from dpforest.parts.recipe import Choose, Recipe
+from dpforest.parts.routes import Candidates, children_in_blocks
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate

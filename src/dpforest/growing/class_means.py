@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from dpforest.errors import ParameterError
-from dpforest.parts.proposals import Candidates
 from dpforest.parts.recipe import Narrow
+from dpforest.parts.routes import Candidates
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate

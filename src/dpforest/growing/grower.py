@@ -10,8 +10,8 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.growing.growth import Growth
 from dpforest.parts.allocation import TreeBudget
-from dpforest.parts.proposals import Candidates, Routes
 from dpforest.parts.recipe import Recipe
+from dpforest.parts.routes import Candidates, Routes
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose

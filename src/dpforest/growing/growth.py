@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from dpforest.forest.tree import Forest
-from dpforest.parts.proposals import Candidates
+from dpforest.parts.routes import Candidates
 from dpforest.schema import Target
 from dpforest.schema.domain import Domain
 

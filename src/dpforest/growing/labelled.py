@@ -12,8 +12,8 @@ import numpy as np
 
 from dpforest.forest.tree import Forest
 from dpforest.growing.growth import Growth
-from dpforest.parts.criteria import children_of
-from dpforest.parts.proposals import Candidates, Menu
+from dpforest.parts.proposals import Menu
+from dpforest.parts.routes import Candidates, children_of
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.base import Bound, Sensitivity

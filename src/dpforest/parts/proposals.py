@@ -6,110 +6,18 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numba import njit
 
 from dpforest.errors import ParameterError
-from dpforest.schema.domain import DIGITS, Domain, entries_of
+from dpforest.parts.routes import Candidates, Routes
+from dpforest.schema.domain import Domain
 
 # Nodes for which random splits are drawn at once, so that offers of deep random trees do not fill memory.
 BLOCK_NODES = 4096
-
-
-@dataclass(frozen=True)
-class Routes:
-    """Routes, each of which sends the codes of one feature to children.
-
-    If child 0 gets one run of codes and child 1 the others, the run is ``starts[r] : stops[r]``, and no table is needed:
-    counts of both children are found by subtraction. Else ``starts[r]`` is -1 and ``tables[rows[r], code]`` is the child.
-    Routes of wide features are all runs.
-    A route divides a node if codes below ``ends[r]`` that the node can hold go to different children.
-    """
-
-    features: np.ndarray  # (n_routes,), as the next four
-    starts: np.ndarray
-    stops: np.ndarray
-    ends: np.ndarray
-    rows: np.ndarray  # -1 for a run
-    tables: np.ndarray  # (n_rows, route_width)
-
-    def __post_init__(self) -> None:
-        # Kernels read them for every candidate of every node, so they are kept short.
-        for name in ("features", "starts", "stops", "ends", "rows"):
-            object.__setattr__(self, name, getattr(self, name).astype(np.int32, copy=False))
-
-    @property
-    def n_routes(self) -> int:
-        return len(self.features)
-
-    @cached_property
-    def most_children(self) -> int:
-        """The number of children of the route that has most of them, at least 2."""
-        return int(self.tables.max(initial=1)) + 1
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """The number of each route, ``(n_routes,)``."""
-        return np.arange(self.n_routes, dtype=np.int32)
-
-    def children(self, routes: np.ndarray) -> np.ndarray:
-        """The child of each code ``(len(routes), route_width)`` by some of the routes, of features that are not wide.
-
-        It is 0 where a route is -1.
-        """
-        children = np.zeros((len(routes), self.tables.shape[1]), dtype=np.uint16)
-        _fill_children(self.starts, self.stops, self.rows, self.tables, routes, children)
-        return children
-
-    def entries(self, domain: Domain, routes: np.ndarray) -> np.ndarray:
-        """The entries ``(len(routes), route_width)`` of some routes as forests keep them (``Domain.route``); 0 for -1."""
-        entries, is_wide = self.children(routes), (routes >= 0) & domain.is_wide[self.features[routes]]
-        if is_wide.any():
-            entries[is_wide, :DIGITS] = entries_of(np.stack([self.starts[routes], self.stops[routes]], axis=1)[is_wide])
-        return entries
-
-    @staticmethod
-    def join(parts: "list[Routes]") -> "Routes":
-        """The routes of all parts, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        n_before = np.cumsum([0, *(len(part.tables) for part in parts[:-1])])
-        rows = [np.where(part.rows < 0, -1, part.rows + n) for part, n in zip(parts, n_before, strict=True)]
-        return Routes(
-            np.concatenate([part.features for part in parts]),
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.stops for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate(rows),
-            np.concatenate([part.tables for part in parts]),
-        )
-
-    def take(self, indices: np.ndarray) -> "Routes":
-        """Some of the routes, by index."""
-        own = self.rows[indices]
-        rows = np.where(own < 0, -1, np.cumsum(own >= 0) - 1)
-        known = (self.features[indices], self.starts[indices], self.stops[indices], self.ends[indices])
-        return Routes(*known, rows, self.tables[own[own >= 0]])
-
-    def of_features(self, features: np.ndarray) -> "Routes":
-        """The routes that split on the given features; all routes if there are none of those."""
-        indices = np.flatnonzero(np.isin(self.features, features))
-        return self.take(indices) if len(indices) else self
-
-    @staticmethod
-    def of_runs(domain: Domain, features: np.ndarray, starts: np.ndarray, stops: np.ndarray, ends: np.ndarray) -> "Routes":
-        """Binary routes: the codes ``starts[r] : stops[r]`` of a feature go to child 0, others to 1."""
-        none = np.empty((0, domain.route_width), dtype=np.uint16)
-        return Routes(features, starts, stops, ends, np.full(len(features), -1), none)
-
-    @staticmethod
-    def of_table(domain: Domain, features: np.ndarray, children: np.ndarray) -> "Routes":
-        """Routes of the given features from a table of children ``(n_routes, route_width)``."""
-        none = np.full(len(features), -1)
-        return Routes(features, none, none, domain.n_codes[features], np.arange(len(features)), children.astype(np.uint16))
 
 
 class Kind(Protocol):
@@ -258,50 +166,6 @@ class RandomSubsets:
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """The splits among which each node chooses.
-
-    Candidate c of a node is the route ``indices[node, c]``; it may be chosen if ``valid[node, c]``, which is False where the
-    route does not divide the node.
-    """
-
-    routes: Routes
-    indices: np.ndarray  # (n_nodes, n_candidates)
-    valid: np.ndarray  # (n_nodes, n_candidates)
-
-    @property
-    def n_candidates(self) -> int:
-        return self.indices.shape[1]
-
-    @property
-    def rows(self) -> np.ndarray:
-        """``indices``, or their one row if all nodes share it: contiguous, or kernels would be compiled twice."""
-        return self.indices[:1] if self.indices.strides[0] == 0 else self.indices
-
-    @property
-    def features(self) -> np.ndarray:
-        """The feature of each candidate, ``(n_nodes, n_candidates)``."""
-        return self.routes.features[self.indices]
-
-    def wanted(self, n_features: int) -> np.ndarray:
-        """A mask ``(n_nodes, n_features)`` of the features that some valid candidate of a node splits on."""
-        wanted = np.zeros((len(self.indices), n_features), dtype=bool)
-        _mark_features(self.valid, self.rows, self.routes.features, wanted)
-        return wanted
-
-    def block(self, start: int, stop: int) -> "Candidates":
-        """The candidates of the nodes ``start : stop``."""
-        return Candidates(self.routes, self.indices[start:stop], self.valid[start:stop])
-
-    def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
-        """One valid candidate for each node, drawn: first a feature that divides the node, then a route of that feature."""
-        nodes = np.arange(len(self.indices))
-        picked = np.empty(len(nodes), dtype=np.int64)
-        _pick(self.valid, self.rows, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)
-        return Candidates(self.routes.take(self.indices[nodes, picked]), nodes[:, None], self.valid[nodes, picked][:, None])
-
-
-@dataclass(frozen=True)
 class Menu:
     """A rule for the candidates of each node: the listed kinds of split, of ``n_features`` features drawn for that node.
 
@@ -402,16 +266,6 @@ class Menu:
 
 
 @njit(cache=True, nogil=True)
-def _fill_children(starts, stops, rows, tables, routes, children):
-    for index, route in enumerate(routes):
-        if route < 0:
-            continue
-        for code in range(children.shape[1]):
-            is_outside = code < starts[route] or code >= stops[route]
-            children[index, code] = tables[rows[route], code] if rows[route] >= 0 else is_outside
-
-
-@njit(cache=True, nogil=True)
 def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indices, allowed, valid):
     below = np.zeros(reach.shape[1] + 1, dtype=np.int64)  # codes of a feature that are held before each
     for node in range(valid.shape[0]):
@@ -439,42 +293,3 @@ def _divides(reach, offsets, features, rows, tables, starts, stops, ends, indice
                     elif children[code] != first:
                         valid[node, candidate] = True
                         break
-
-
-@njit(cache=True, nogil=True)
-def _mark_features(valid, indices, features, wanted):
-    for node in range(valid.shape[0]):
-        for candidate in range(indices.shape[1]):
-            if valid[node, candidate]:
-                wanted[node, features[indices[min(node, indices.shape[0] - 1), candidate]]] = True
-
-
-@njit(cache=True, nogil=True)
-def _pick(valid, indices, features, n_features, coins, picked):
-    """Set ``picked`` to the candidate of a random feature that divides the node and a random route of it; 0 if none does."""
-    n_routes = np.empty(n_features, dtype=np.int64)
-    for node in range(valid.shape[0]):
-        row = min(node, indices.shape[0] - 1)
-        n_routes[:] = 0
-        for candidate in range(indices.shape[1]):
-            if valid[node, candidate]:
-                n_routes[features[indices[row, candidate]]] += 1
-        n_dividing = 0
-        for feature in range(n_features):
-            n_dividing += n_routes[feature] > 0
-        index = int(coins[node, 0] * n_dividing)
-        chosen = 0
-        for feature in range(n_features):
-            if n_routes[feature] > 0:
-                if index == 0:
-                    chosen = feature
-                    break
-                index -= 1
-        index = int(coins[node, 1] * n_routes[chosen])
-        picked[node] = 0
-        for candidate in range(indices.shape[1]):
-            if valid[node, candidate] and features[indices[row, candidate]] == chosen:
-                if index == 0:
-                    picked[node] = candidate
-                    break
-                index -= 1

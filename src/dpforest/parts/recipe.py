@@ -15,7 +15,8 @@ from dpforest.forest.tree import Forest
 from dpforest.parts.allocation import Allocation
 from dpforest.parts.part import Part
 from dpforest.parts.postprocess import PostProcess
-from dpforest.parts.proposals import Candidates, Menu
+from dpforest.parts.proposals import Menu
+from dpforest.parts.routes import Candidates
 from dpforest.parts.sampling import Sampling
 from dpforest.parts.secret_sample import ALL_ROWS, SecretSample
 from dpforest.parts.shape import Facts, Rule

@@ -9,8 +9,7 @@ from dataclasses import replace
 from dpforest.growing.linear import STEPS, Linear
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms.noise import MOST_VARIANCE
-from dpforest.parts.leaves.residual_sums import residual_sensitivity
-from dpforest.parts.leaves.rotated import PARTS, rotated_sensitivity
+from dpforest.parts.leaves import PARTS, residual_sensitivity, rotated_sensitivity
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.recipes.plans.classes import (
@@ -47,7 +46,7 @@ FEW_ROWS = 900.0
 # Below these signals there is one tree; its depth follows from rows * epsilon. A marginal tree sees all of a categorical
 # feature but one or two cuts of a number, so mostly numeric tables of many classes stay with one tree for longer.
 ONE_TREE = {"two classes": 500.0, "more classes": 500.0, "more classes by numbers": 5_000.0}
-# L2 sensitivity squared of leaves, at most; see ``parts.leaves.rotated`` (a value of 1024 steps) and ``residual_sums``.
+# L2 sensitivity squared of leaves, at most; see ``parts.leaves``; a value has 1024 steps.
 LARGEST_SQUARE = max(
     rotated_sensitivity(PARTS, TARGET_STEPS).l2_squared, residual_sensitivity(PARTS, MOST_WEIGHT).l2_squared
 )

@@ -199,7 +199,7 @@ class Counter(Protocol):
         """
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
-        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals by class and of weights (``parts.leaves.residual_sums``)."""
+        """Sealed sums ``(n_nodes, n_classes + 1)`` of residuals by class and of weights (``parts.leaves.ResidualSums``)."""
 
     def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(n_bins, n_classes)`` of each class, by how far its score leads those of the others.

@@ -32,17 +32,8 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForest
 from dpforest.common import threads as workers
 from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS, Workers
 from dpforest.growing import choosing
-from dpforest.parts.criteria import (
-    Balance,
-    EntropyCount,
-    GiniCount,
-    MaxOperator,
-    Mixture,
-    SquaredError,
-    children_in_blocks,
-    children_of,
-)
-from dpforest.parts.criteria.entropy import UNITS as ENTROPY_UNITS
+from dpforest.parts.criteria import UNITS, Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
+from dpforest.parts.routes import children_in_blocks, children_of
 from dpforest.records.codes import encode
 from dpforest.records.columns import read_target
 from dpforest.records.memory.counter import MemoryCounter
@@ -189,12 +180,12 @@ def test_scores_of_classes_equal_their_exact_twins(children):
 @FIXED
 @given(st.lists(st.lists(st.integers(0, 40), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_entropy_of_small_counts_equals_its_twin(children):
-    steps = naive.entropy_steps(128, ENTROPY_UNITS)
+    steps = naive.entropy_steps(128, UNITS)
     expected = sum(sum(sum(steps[:count]) for count in child) - sum(steps[: sum(child)]) for child in children)
     score = EntropyCount().score(np.array(children), Classes(WORDS[:3]))
     assert score == expected
     # Each of the n steps of g is rounded down by less than one unit.
-    assert abs(score - ENTROPY_UNITS * naive.entropy(children)) <= np.sum(children)
+    assert abs(score - UNITS * naive.entropy(children)) <= np.sum(children)
 
 
 # A value and how many records have it: many enough that no part of the formula is lost in the rounding.
