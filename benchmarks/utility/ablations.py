@@ -20,7 +20,7 @@ from dpforest.recipes.plans.classes import PURE_MORE_CLASSES, PURE_TWO_CLASSES
 from dpforest.recipes.plans.classes import one_tree as plan_one_tree
 from dpforest.recipes.plans.classes import sequential as plan_sequential
 from dpforest.recipes.plans.sketch import SKETCH
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 CLASSES, NUMBERS = ("classification",), ("regression",)
 

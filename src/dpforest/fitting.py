@@ -61,8 +61,7 @@ from dpforest.records.source import Source
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
-from dpforest.schema.unit import unit_doubts
-from dpforest.schema.words import GRID
+from dpforest.schema.words import GRID, unit_doubts
 from dpforest.show.gaps import gaps
 
 ASSUMED = "assume-public"

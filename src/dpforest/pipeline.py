@@ -23,7 +23,8 @@ from dpforest.recipes.published.base import Published
 from dpforest.recipes.published.compiling import compile_forest
 from dpforest.records.base import Counter, SealedTable
 from dpforest.schema import Bounded, Classes, Numeric, Schema
-from dpforest.schema.domain import MOST_TABLED, Domain, too_long
+from dpforest.schema.domain import Domain, too_long
+from dpforest.schema.grid import MOST_TABLED
 
 NO_SAMPLE = "sample_rows asks for a secret sample, and a private search draws none. Leave out sample_rows: all are used."
 NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"

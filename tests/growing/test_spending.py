@@ -18,7 +18,7 @@ from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Scope
 from dpforest.privacy.walk import priced
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dpforest import Classes, Date, Schema
 from dpforest.errors import SchemaError
-from dpforest.schema.calendar import MOST_CUTS, calendar_cuts, date_words
 from dpforest.schema.domain import Domain, Grid, derived
+from dpforest.schema.grid import MOST_CUTS, calendar_cuts, date_words
 
 DAY = 86_400
 

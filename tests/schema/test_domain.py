@@ -13,7 +13,8 @@ from tests.support.strategies import FIXED, domains, numerics
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import SchemaError
-from dpforest.schema.domain import Domain, Grid, anchor
+from dpforest.schema.domain import Domain
+from dpforest.schema.grid import Grid, anchor
 
 grids = st.builds(Grid, bins=st.integers(1, 6), scales=st.booleans(), sparse=st.booleans())
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpforest.schema.scales import BITS, CENTRE, LEAST, MOST, N_BINS, N_SIDE, bin_of, distances, middle_of
+from dpforest.schema.grid import BITS, CENTRE, LEAST, MOST, N_BINS, N_SIDE, bin_of, distances, middle_of
 
 
 def test_bins_begin_at_sixteenths_of_octaves():

@@ -5,7 +5,7 @@ import pytest
 from dpforest import Classes, Numeric, Schema
 from dpforest.errors import SchemaError
 from dpforest.schema.patterns import expanded
-from dpforest.schema.unit import is_id_name
+from dpforest.schema.words import is_id_name
 
 
 def schema(stated, **features):

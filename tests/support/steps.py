@@ -18,7 +18,7 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.memory.counter import MemoryCounter
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 GRID = Grid(6)
 CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "refine": (EvenShrinkage(1.0),), "vote": LogShares(1.0)})

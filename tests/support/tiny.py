@@ -14,7 +14,7 @@ from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.proposals import Menu
 from dpforest.parts.routes import Routes
 from dpforest.parts.voting import LogShares
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 
 @dataclass(frozen=True)

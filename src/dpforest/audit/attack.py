@@ -34,8 +34,8 @@ from dpforest.records.dates import derived_columns, to_seconds
 from dpforest.records.given import to_objects
 from dpforest.records.iso_text import NO_DATE
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Date, Feature, Schema
-from dpforest.schema.calendar import date_words
 from dpforest.schema.domain import Derived
+from dpforest.schema.grid import date_words
 
 FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
 CONFIDENCE = 0.999  # of the limits of a measured rate

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.schema import Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
-from dpforest.schema.calendar import date_words
+from dpforest.schema.grid import date_words
 
 Record = tuple[Any, ...]  # feature values, then the target
 

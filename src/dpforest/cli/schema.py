@@ -106,7 +106,7 @@ def check(
     from dpforest.records.recognise import like_ids
     from dpforest.records.tables import hint
     from dpforest.schema import Schema, read_schema_file, unfilled
-    from dpforest.schema.unit import is_id_name
+    from dpforest.schema.words import is_id_name
 
     content = read_schema_file(schema)
     open_entries = unfilled(content)
@@ -262,8 +262,7 @@ def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
 
 
 def _show_who(facts: Any) -> None:
-    from dpforest.schema.unit import unit_words
-    from dpforest.schema.words import format_words
+    from dpforest.schema.words import format_words, unit_words
 
     if entries := facts.format.to_dict():
         say(f"Text files are read with {format_words(entries)}.")

@@ -15,8 +15,8 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import SealedTable
 from dpforest.schema import Date, Numeric
-from dpforest.schema.domain import Domain, anchor, inside, just_above
-from dpforest.schema.scales import CENTRE, N_BINS, bin_of, middle_of
+from dpforest.schema.domain import Domain
+from dpforest.schema.grid import CENTRE, N_BINS, anchor, bin_of, inside, just_above, middle_of
 
 # The most that may be spent, of a budget with delta and of one without; and the least, since most values may be at zero.
 MOST_SHARE, MOST_PURE_SHARE, LEAST_SHARE = 0.1, 0.05, 0.005

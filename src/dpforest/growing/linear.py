@@ -22,7 +22,8 @@ from dpforest.privacy.events import Purpose
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
 from dpforest.schema import Classes, Numeric, Target
-from dpforest.schema.domain import Domain, Grid
+from dpforest.schema.domain import Domain
+from dpforest.schema.grid import Grid
 
 # A map has whole steps in -STEPS .. STEPS.
 STEPS = 64

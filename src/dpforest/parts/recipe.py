@@ -25,7 +25,7 @@ from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import Counter
 from dpforest.schema import Classes, Schema
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 # Types of values that hold no code, and of containers of values.
 PLAIN = (type(None), bool, int, float, complex, str, bytes)

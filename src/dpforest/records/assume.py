@@ -18,7 +18,7 @@ from dpforest.records.columns import column_kind, is_missing, read_values, to_nu
 from dpforest.records.dates import to_seconds
 from dpforest.records.iso_text import NO_DATE
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
-from dpforest.schema.calendar import LAST_SECOND
+from dpforest.schema.grid import LAST_SECOND
 
 
 def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:

@@ -239,7 +239,7 @@ class SealedTable(Protocol):
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
         """Sealed numbers of records ``(len(centres), N_BINS + 1)`` in each bin around the centres of some features.
 
-        Bins are those of ``schema.scales``; the last number is of missing values. Values are clipped to the bounds.
+        Bins are those of ``schema.grid``; the last number is of missing values. Values are clipped to the bounds.
         """
 
     def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:

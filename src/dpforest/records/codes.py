@@ -15,7 +15,7 @@ from dpforest.records.given import to_objects
 from dpforest.records.memory.encoding import count_scales, encode_numbers
 from dpforest.schema import Categorical
 from dpforest.schema.domain import Derived, Domain
-from dpforest.schema.scales import N_BINS
+from dpforest.schema.grid import N_BINS
 
 # Arguments of ``encode_numbers`` that describe features: cuts, missing, n_before, quick, lows, scales.
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -17,8 +17,8 @@ from narwhals.dependencies import get_pandas
 from dpforest.records.columns import asking, column_kind, distinct, read_values
 from dpforest.records.iso_text import NO_DATE, read_spans, read_texts
 from dpforest.schema import SECONDS_OF_DAY, Date
-from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 from dpforest.schema.domain import WEEKDAYS, Derived
+from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 
 # How many of the units of numpy that are shorter than a second are in one.
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}

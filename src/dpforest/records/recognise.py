@@ -25,7 +25,7 @@ from dpforest.records.sources.transcoded import in_utf_8
 from dpforest.records.tables import open_source
 from dpforest.records.text import read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
-from dpforest.schema.unit import is_id_name
+from dpforest.schema.words import is_id_name
 
 # So many bytes show the encoding, and so many rows the separator.
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 24, 200

@@ -37,7 +37,7 @@ from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, Work
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Schema
 from dpforest.schema.domain import Domain, derived
-from dpforest.schema.scales import N_BINS
+from dpforest.schema.grid import N_BINS
 
 
 class Vault(Guarded):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dpforest.errors import SchemaError, shown
-from dpforest.schema.in_python import call
+from dpforest.schema.kinds import call
 
 # Cells that are missing in every text file: the words that pandas takes for missing unless it is told otherwise.
 ALWAYS_MISSING = (

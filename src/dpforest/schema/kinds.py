@@ -2,14 +2,13 @@
 
 import math
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
 from dpforest.common.jsonable import unboxed
 from dpforest.errors import SchemaError, shown
-from dpforest.schema.in_python import call
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.
 TARGET_STEPS = 1024
@@ -18,19 +17,66 @@ FINE_STEPS = 1 << 16
 # A number without bounds lies within what 64 bits hold; numbers beyond count as these.
 MOST_NUMBER = 2.0**63
 # The number of buckets of a categorical feature without a list, and what it may be: a byte of the hash is divided evenly.
-BUCKETS = 64
+BUCKETS, BUCKET_NUMBERS = 64, (2, 4, 8, 16, 32, 64, 128, 256)
 # Texts of categories without a list are told apart by so many characters: no batch of them is longer than Arrow or a driver
 # can hold, whatever a single record has.
 LONGEST_TEXT = 4_000
-BUCKET_NUMBERS = (2, 4, 8, 16, 32, 64, 128, 256)
 # A date without bounds lies between these; dates beyond count as these.
 FIRST_DATE, LAST_DATE = "1900-01-01", "2100-01-01"
 SECONDS_OF_DAY = 86_400
+# Fields that come first in a call, and are written there without their names.
+UNNAMED = ("lower", "upper", "categories", "labels")
+# A longer call has a line for each argument.
+MOST_LINE = 100
+
+
+def call(part: Any) -> str:
+    """The Python call that makes a schema or a part of one, without arguments that are as by default."""
+    arguments: list[str] = []
+    for index, each in enumerate(fields(part)):
+        value = getattr(part, each.name)
+        if value != (each.default if each.default_factory is MISSING else each.default_factory()):
+            is_first = each.name in UNNAMED and len(arguments) == index
+            arguments.append(_written(value) if is_first else f"{each.name}={_written(value)}")
+    line = f"{type(part).__name__}({', '.join(arguments)})"
+    return line if len(line) <= MOST_LINE or len(arguments) < 2 else f"{type(part).__name__}({_lines(arguments)})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        entries = [f"{name!r}: {_written(own)}" for name, own in value.items()]
+        line = ", ".join(entries)
+        return f"{{{line if len(line) <= MOST_LINE - len('features={}') else _lines(entries)}}}"
+    return repr(list(value) if isinstance(value, tuple) else value)
+
+
+def _lines(entries: list[str]) -> str:
+    """Entries of a call or mapping on lines of their own."""
+    return "".join("\n    " + entry.replace("\n", "\n    ") + "," for entry in entries) + "\n"
+
+
+class _Between:
+    """A kind whose values lie in a ``range``, with bounds of which each may be missing."""
+
+    lower: Any
+    upper: Any
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.lower is not None and self.upper is not None
+
+    @property
+    def _known_bounds(self) -> dict[str, Any]:
+        return {name: value for name in ("lower", "upper") if (value := getattr(self, name)) is not None}
+
+    def _check_order(self, lower: float, upper: float) -> None:
+        if not lower < upper:
+            raise SchemaError(f"{type(self).__name__} needs lower < upper, not lower={self.lower!r}, upper={self.upper!r}.")
 
 
 @dataclass(frozen=True)
-class _Ranged:
-    """What numeric features and bounded targets share: bounds, each of which may be missing."""
+class _Ranged(_Between):
+    """A number between bounds, as numeric features and bounded targets are."""
 
     lower: float | None = None
     upper: float | None = None
@@ -47,9 +93,8 @@ class _Ranged:
                 )
             object.__setattr__(self, name, value)
         lower, upper = self.range
-        if not lower < upper:
-            raise SchemaError(f"{what} needs lower < upper, not lower={self.lower!r}, upper={self.upper!r}.")
-        if not _is_finite(upper - lower):
+        self._check_order(lower, upper)
+        if not math.isfinite(upper - lower):
             raise SchemaError(f"{what} needs bounds whose distance is finite, not lower={lower!r}, upper={upper!r}.")
 
     @property
@@ -64,23 +109,20 @@ class _Ranged:
         lower, upper = self.range
         return upper - lower
 
-    @property
-    def has_bounds(self) -> bool:
-        return self.lower is not None and self.upper is not None
-
 
 def _is_finite(value: Any) -> bool:
     """Whether a value is a number, and not so large that it is infinite as a float."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
     try:
-        return math.isfinite(float(value))
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(float(value))
     except OverflowError:
         return False
 
 
-def _known_bounds(part: Any) -> dict[str, Any]:
-    return {name: value for name in ("lower", "upper") if (value := getattr(part, name)) is not None}
+def _check_truth(part: Any, name: str) -> None:
+    value = unboxed(getattr(part, name))
+    if not isinstance(value, bool):
+        raise SchemaError(f"{type(part).__name__}({name}=...) must be True or False, not {shown(value)}.")
+    object.__setattr__(part, name, value)
 
 
 def _distinct(part: Any, values: Any) -> tuple[Hashable, ...]:
@@ -115,12 +157,10 @@ class Numeric(_Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "integer", unboxed(self.integer))
-        if not isinstance(self.integer, bool):
-            raise SchemaError(f"Numeric(integer=...) must be True or False, not {shown(self.integer)}.")
+        _check_truth(self, "integer")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **_known_bounds(self), "integer": self.integer}
+        return {"kind": self.kind, **self._known_bounds, "integer": self.integer}
 
 
 @dataclass(frozen=True)
@@ -141,9 +181,7 @@ class Categorical:
     def __post_init__(self) -> None:
         if not isinstance(self.categories, tuple) or self.categories:
             object.__setattr__(self, "categories", _distinct(self, self.categories))
-        object.__setattr__(self, "learn", unboxed(self.learn))
-        if not isinstance(self.learn, bool):
-            raise SchemaError(f"Categorical(learn=...) must be True or False, not {shown(self.learn)}.")
+        _check_truth(self, "learn")
         object.__setattr__(self, "buckets", unboxed(self.buckets))
         if isinstance(self.buckets, bool) or self.buckets not in BUCKET_NUMBERS:
             listed = ", ".join(map(str, BUCKET_NUMBERS))
@@ -162,16 +200,13 @@ class Categorical:
         return not self.categories or self.learn
 
     def to_dict(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"kind": self.kind}
-        if self.categories:
-            content["categories"] = list(self.categories)
-        else:
-            content["buckets"] = self.buckets  # a learnt list may be empty, and then there are buckets, too
-        return content | {"learn": True} if self.learn else content
+        # A learnt list may be empty, and then there are buckets, too.
+        values = {"categories": list(self.categories)} if self.categories else {"buckets": self.buckets}
+        return {"kind": self.kind, **values} | ({"learn": True} if self.learn else {})
 
 
 @dataclass(frozen=True)
-class Date:
+class Date(_Between):
     """A feature of dates, or with ``time`` of points in time, which are those of UTC.
 
     Bounds are dates (or points in time), or such as ISO 8601 writes them; dates outside are clipped. Trees ask for the day
@@ -182,20 +217,16 @@ class Date:
     upper: str | date | None = None
     time: bool = False
     kind: ClassVar[str] = "date"
+    integer: ClassVar[bool] = True
     __repr__ = call
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "time", unboxed(self.time))
-        if not isinstance(self.time, bool):
-            raise SchemaError(f"Date(time=...) must be True or False, not {shown(self.time)}.")
-        for name in ("lower", "upper"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, self._written(value))
-        lower, upper = self.range
-        if not lower < upper:
-            raise SchemaError(f"Date needs lower < upper, not lower={self.lower!r}, upper={self.upper!r}.")
+        _check_truth(self, "time")
+        for name, value in self._known_bounds.items():
+            object.__setattr__(self, name, self._iso(value))
+        self._check_order(*self.range)
 
-    def _written(self, value: Any) -> str:
+    def _iso(self, value: Any) -> str:
         """A bound as ISO 8601 writes it: a date, or a point in time of UTC."""
         try:
             moment = _moment(value).replace(microsecond=0, tzinfo=None)
@@ -210,17 +241,8 @@ class Date:
         first, last = (int(_moment(end).timestamp()) // unit for end in (self.lower or FIRST_DATE, self.upper or LAST_DATE))
         return float(first), float(last)
 
-    @property
-    def has_bounds(self) -> bool:
-        return self.lower is not None and self.upper is not None
-
-    @property
-    def integer(self) -> bool:
-        return True
-
     def to_dict(self) -> dict[str, Any]:
-        content = {"kind": self.kind, **_known_bounds(self)}
-        return content | {"time": True} if self.time else content
+        return {"kind": self.kind, **self._known_bounds} | ({"time": True} if self.time else {})
 
 
 def _moment(value: Any) -> datetime:
@@ -283,7 +305,7 @@ class Bounded(_Ranged):
         return self.range[0] + self.span * share
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, **_known_bounds(self)}
+        return {"name": self.name, "kind": self.kind, **self._known_bounds}
 
 
 Feature = Numeric | Categorical | Date

@@ -19,8 +19,7 @@ from dpforest.common.jsonable import to_json
 from dpforest.common.text import as_html, without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
-from dpforest.schema.in_python import call
-from dpforest.schema.kinds import KINDS, Categorical, Feature, Target
+from dpforest.schema.kinds import KINDS, Categorical, Feature, Target, call
 
 # Entries of a schema file beside its columns and its format.
 FACTS = ("n_rows", "source", "vouched_by", "one_row_per_person")

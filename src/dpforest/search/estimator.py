@@ -45,7 +45,7 @@ from dpforest.records.names import names_of
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
-from dpforest.schema.unit import unit_doubts
+from dpforest.schema.words import unit_doubts
 from dpforest.search.candidates import Model, Space
 from dpforest.search.runs import Run, best_run, ledger_of, run
 

@@ -15,8 +15,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.schema import Categorical, Classes, Date, Schema
 from dpforest.schema.kinds import Feature, Target
-from dpforest.schema.unit import unit_words
-from dpforest.schema.words import in_words
+from dpforest.schema.words import in_words, unit_words
 from dpforest.show.charges import charged
 
 LONGEST, MOST_ROWS, MOST_LISTED = 80, 40, 8

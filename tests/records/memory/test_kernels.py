@@ -40,7 +40,7 @@ from dpforest.records.memory.counter import MemoryCounter
 from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
-from dpforest.schema.scales import MISSING, N_BINS, bin_of
+from dpforest.schema.grid import MISSING, N_BINS, bin_of
 
 
 @FIXED

@@ -10,7 +10,7 @@ from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.secret_sample import SecretSample
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 # rows * epsilon beyond this changes nothing; also stands for an infinite epsilon.
 MOST_SIGNAL = 2.0**40

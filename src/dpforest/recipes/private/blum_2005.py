@@ -21,7 +21,7 @@ from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.voting import Majority
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(
     name="blum-2005",

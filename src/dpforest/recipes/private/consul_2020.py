@@ -28,7 +28,7 @@ from dpforest.parts.proposals import AllSubsets, Menu, RandomSubsets, Thresholds
 from dpforest.parts.recipe import ByTarget, Recipe
 from dpforest.parts.sampling import Disjoint, EveryRecord
 from dpforest.parts.voting import MeanOfShares
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(
     name="consul-2020",

@@ -22,7 +22,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.stopping import NoisySize
 from dpforest.parts.voting import ConfidenceWeighted
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(
     name="fletcher-islam-2015-dpdf",

@@ -26,7 +26,7 @@ from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import AllFeatures, SupportedTrees
 from dpforest.parts.stopping import EstimatedSupport
 from dpforest.parts.voting import MostConfidentNode
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(
     name="fletcher-islam-2015-snr",

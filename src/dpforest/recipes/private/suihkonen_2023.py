@@ -25,7 +25,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import Disjoint
 from dpforest.parts.shape import HalfTheFeatures
 from dpforest.parts.voting import Majority
-from dpforest.schema.domain import Grid
+from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(
     name="suihkonen-2023",

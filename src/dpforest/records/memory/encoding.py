@@ -6,7 +6,7 @@ There are no coins and no budget here. Each call is about the records ``start`` 
 import numpy as np
 from numba import njit
 
-from dpforest.schema.scales import BITS, FIRST
+from dpforest.schema.grid import BITS, FIRST
 
 # Records that are worked on at once, so that their values stay in the processor's cache.
 ENCODED_AT_ONCE = 1 << 8
@@ -52,7 +52,7 @@ def encode_numbers(columns, rows, kinds, cuts, missing, n_before, quick, lows, s
 def _find_bins(values, place, n_side, away, bins):
     """Fill ``bins`` with the bin of each value by its distance from a centre, that of the last bin for no number.
 
-    Bins are those of ``schema.scales``: the first bits of the distance, as a float, are its octave and its place in it.
+    Bins are those of ``schema.grid``: the first bits of the distance, as a float, are its octave and its place in it.
     """
     low, high, centre = place
     for index in range(bins.size):

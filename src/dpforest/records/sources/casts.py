@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpforest.schema import Categorical, Classes, Feature, Target
-from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
+from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 
 # Decimals beyond the first round to infinity as floats, those below the second to 0; PostgreSQL would raise for both.
 LARGEST, SMALLEST = "1.7976931348623157e308", "2.4703282292062328e-324"

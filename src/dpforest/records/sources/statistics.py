@@ -22,7 +22,7 @@ from dpforest.records.sources.cell_text import NO_TEXT, cell_text
 from dpforest.records.sources.long_texts import LongTexts
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
-from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
+from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 
 READERS = {
     ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".dta": "read_dta", ".sas7bdat": "read_sas7bdat",

@@ -13,8 +13,8 @@ from dpforest.common.jsonable import to_json
 from dpforest.errors import MissingExtraError, ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date
-from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 from dpforest.schema.domain import WEEKDAYS, Derived
+from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 from dpforest.show.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
 from dpforest.show.export.splits import Splits, met_cuts
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.schema.domain import MOST_TABLED, Domain
+from dpforest.schema.domain import Domain
+from dpforest.schema.grid import MOST_TABLED
 
 
 @dataclass(frozen=True)

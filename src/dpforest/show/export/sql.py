@@ -14,8 +14,8 @@ from dpforest.common.text import unlike
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.schema import LONGEST_TEXT, SECONDS_OF_DAY, Bounded, Categorical, Date
-from dpforest.schema.calendar import FIRST_SECOND, LAST_SECOND
 from dpforest.schema.domain import Derived, Domain
+from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
 from dpforest.show.export.splits import Split, Splits, met_cuts
 

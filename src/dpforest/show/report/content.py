@@ -17,8 +17,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.privacy.statement import NEIGHBOURS, Statement, group_loss, row_loss
 from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
-from dpforest.schema.unit import unit_words
-from dpforest.schema.words import format_words, in_words
+from dpforest.schema.words import format_words, in_words, unit_words
 from dpforest.show.charges import grouped_charges, picture, ways_to_compose
 from dpforest.show.gaps import gaps
 from dpforest.show.report.about import about_content
