@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from dpforest.cli.main import commands
 from dpforest.parts.recipe import ByTarget, Recipe
 from dpforest.privacy.ledger import Ledger
+from dpforest.published.form import get_published
 from dpforest.recipes import get_recipe, list_recipes
 from dpforest.recipes.catalogue import describe_recipes
-from dpforest.recipes.published.registry import get_published
 
 # Fields of a recipe that are not parts, but facts about it.
 FACTS = ("name", "title", "paper", "tasks", "planner", "parameters", "has_published_variant", "claim")
@@ -82,7 +82,7 @@ def printed(recipe: Recipe, entries: dict[str, str]) -> list[str]:
     if not recipe.has_published_variant:
         return []
     labels = ("As printed", "Readings", "Departs", "Not in the paper")
-    shown = said(f"dpforest.recipes.published.{recipe.name.replace('-', '_')}", labels, entries)
+    shown = said(f"dpforest.published.{recipe.name.replace('-', '_')}", labels, entries)
     leaks = "\n".join(f"* {prose(leak)}" for leak in get_published(recipe.name).leaks)
     return ["## As printed", *shown, "Why it is not private:", leaks.replace("docs/review.md", "[the review](../review.md)")]
 

@@ -25,6 +25,7 @@ from dpforest.predicting import decide_labels, predict_shares
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
+from dpforest.published.fit import printed_form
 from dpforest.recipes.parameter_names import named_here, refuse_unknown
 from dpforest.records.doors import current_client
 from dpforest.records.source import silent
@@ -108,7 +109,9 @@ class _DPForest(Spending):
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
         groups = named_ids(self, groups) if y is None else groups
         seal = partial(seal_table, self, X, y, groups, client, progress or silent)
-        fit_estimator(self, seal, self._make_gate, progress, groups, X)
+        fit_estimator(
+            self, seal, self._make_gate, progress, groups, X, other=None if self.variant == "private" else printed_form
+        )
         return self
 
     def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from dpforest.errors import (
     UnitWarning,
     shown,
 )
+from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import starting
 from dpforest.growing.learnt_lists import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
@@ -39,18 +40,16 @@ from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
-from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe, outside_parts
+from dpforest.parts.recipe import Recipe, outside_parts
 from dpforest.parts.secret_sample import ALL_ROWS
-from dpforest.pipeline import fit_forest, fit_published, public_facts
+from dpforest.pipeline import fit_forest, public_facts
 from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
-from dpforest.recipes import get_recipe, is_listed
+from dpforest.recipes import get_recipe
 from dpforest.recipes.catalogue import equals_listed
 from dpforest.recipes.fingerprint import fingerprint
-from dpforest.recipes.published.base import Published
-from dpforest.recipes.published.registry import get_published
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
 from dpforest.records.doors import closed_if_refused, ids_of, is_elsewhere, opened, seal_elsewhere, target_beside
@@ -70,6 +69,15 @@ FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_o
 Seal = Callable[[Recipe, People | None, Earlier | None], tuple[Schema, SealedTable]]
 
 
+@dataclass(frozen=True)
+class Algorithm:
+    """What releases the forest of a fit, the reasons why it is not private, and notes for the statement."""
+
+    release: Callable[..., Forest] = fit_forest
+    leaks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 def fit_estimator(
     model: Any,
     seal: Seal,
@@ -77,19 +85,23 @@ def fit_estimator(
     progress: Callable[[str], None] | None,
     groups: Any = None,
     table: Any = None,
+    other: Callable[[Any, Recipe], Algorithm] | None = None,
 ) -> None:
-    """Train an estimator on the rows that ``seal`` gives of a table; afterwards it has its fitted attributes."""
+    """Train an estimator on the rows that ``seal`` gives of a table; afterwards it has its fitted attributes.
+
+    ``other`` gives the algorithm that runs instead of the private one.
+    """
     # The day is taken before any row is seen: when a fit ends tells how long it took, and that tells of its rows.
     began, recipe, uncovered = today(), check_parameters(model), learnt_before()
     for note in uncovered:
         warnings.warn(note, UncoveredWarning, stacklevel=3)
     check_groups(groups, model.max_rows_per_person)
-    printed = _printed_form(model, recipe)
+    algorithm = Algorithm() if other is None else other(model, recipe)
     # Also where a schema was read off rows before, and then kept.
     broken = _not_private(model, model.random_state is not None, getattr(model.schema, "source", model.schema))
     earlier = _earlier_model(model, recipe)
     broken += [] if earlier is None else earlier.broken
-    leaks = [*broken, *(printed.leaks if printed else ())]
+    leaks = [*broken, *algorithm.leaks]
     check_budget(model.budget, _unit(model), leaks)
     ledger, whose = Ledger(_accountant(model)), whose_parts(model, recipe)
     if earlier is not None:  # whose trees may be part of the model
@@ -112,20 +124,18 @@ def fit_estimator(
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger), said():
         # Runs of a search are not counted: how many there were is secret.
-        if model.budget is None and not broken and printed is None and not isinstance(table, Guarded):
+        if model.budget is None and not leaks and not isinstance(table, Guarded):
             for note in added_up(model, table, ledger.epsilon, ledger.delta, _unit(model)):
                 warnings.warn(note, RepeatedFitWarning, stacklevel=3)
         # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
         for name in FITTED:
             vars(model).pop(name, None)
         model.ledger_ = ledger
-        if printed is None:
-            start = None if earlier is None else earlier.forest
-            forest = fit_forest(vault, used, gate, **shape, progress=progress or (lambda step: None), earlier=start)
-        else:
-            forest = fit_published(vault, recipe, printed, gate, **shape)
+        start = None if earlier is None else earlier.forest
+        forest = algorithm.release(vault, used, gate, **shape, progress=progress or (lambda step: None), earlier=start)
     model.schema_, model.forest_, model.made_with_, model.trained_on_ = schema, forest, versions(), began
-    model.privacy_ = _state(model, recipe, gate.entropy, uncovered, earlier, fingerprint=parts, **whose)
+    notes = (*algorithm.notes, *_notes(model, uncovered, earlier))
+    model.privacy_ = _state(model, recipe.name, gate.entropy, notes, earlier, fingerprint=parts, **whose)
     if isinstance(schema.target, Classes):
         model.classes_ = forest.labels
     # An infinite epsilon says by itself that nothing is protected, a printed form does not.
@@ -152,18 +162,8 @@ def check_parameters(model: Any) -> Recipe:
     if model.variant not in ("private", "published"):
         raise ParameterError(f"variant must be 'private' or 'published', not {shown(model.variant)}.")
     recipe = model.recipe if isinstance(model.recipe, Recipe) else get_recipe(model.recipe)
-    if model.variant == "published" and not (recipe.has_published_variant and is_listed(recipe)):
-        own = "" if is_listed(recipe) else ", since it is not the catalogue's"
-        raise ParameterError(f"Recipe {recipe.name!r} has no published variant{own}; use variant='private'.")
     if model.recipe_params is not None and not isinstance(model.recipe_params, dict):
         raise ParameterError(f"recipe_params must be a dictionary or None, not {shown(model.recipe_params)}.")
-    if model.variant == "published":
-        given = model.recipe_params or {}
-        words = {f"{name}={value}" for name, value in given.items() if isinstance(value, str)}
-        lacks = (*COMMON_PARAMETERS, *get_published(recipe.name).lacks)
-        lacking = [text for text in lacks if text in {*given, *words}]
-        if lacking:
-            raise ParameterError(f"The published variant of {recipe.name!r} takes no parameter {lacking[0]!r}.")
     recipe = recipe.with_parameters(model.recipe_params)
     if recipe.secret_sample.is_asked and model.budget is not None and model.delta > 0:
         raise ParameterError(
@@ -191,13 +191,6 @@ def whose_parts(model: Any, recipe: Recipe) -> dict[str, Any]:
     outside = outside_parts(recipe)
     is_own = bool(outside) or not equals_listed(recipe)
     return {"own_recipe": is_own, "outside": tuple(sorted({*outside, *outside_parts(type(model), kinds)}))}
-
-
-def _printed_form(model: Any, recipe: Recipe) -> Published | None:
-    """The printed algorithm, if it is asked for and leaks; None else, since the private variant is then what runs."""
-    task = "classification" if is_classifier(model) else "regression"
-    printed = get_published(recipe.name) if model.variant == "published" else None
-    return None if printed is None or task in printed.sound_for else printed
 
 
 def _unit(model: Any) -> str:
@@ -264,7 +257,7 @@ def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None
     """The schema, in the order of an earlier model if there is one; raises if the fit cannot use it."""
     recipe.check(schema)
     if earlier is None:
-        _check_lists(model, recipe, schema)
+        _check_lists(model, schema)
         return schema
     agreed = earlier.agreed(schema)  # lists of values are those of the earlier model
     if [*agreed.features] != [*schema.features] and not isinstance(table, Source) and names_of(table) is None:
@@ -278,23 +271,17 @@ def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None
 def _earlier_model(model: Any, recipe: Recipe) -> Earlier | None:
     """The model that a fit starts from, if one is given; raises if the fit cannot start from any."""
     earlier = Earlier.of(model.earlier_model)
-    if earlier is not None and model.variant == "published":
-        raise ParameterError(f"The printed form of {recipe.name!r} starts from no earlier model. Use variant='private'.")
     if earlier is not None and recipe.planner is None:
         starting(recipe, earlier.forest)
     return earlier
 
 
-def _check_lists(model: Any, recipe: Recipe, schema: Schema) -> None:
+def _check_lists(model: Any, schema: Schema) -> None:
     """Raise if the schema asks for lists of categories that this fit cannot learn."""
     if not schema.learnt:
         return
     accountant, asked = _accountant(model), f"Column {schema.learnt[0]!r} is declared Categorical(learn=True)"
     check_delta(schema, accountant.epsilon, accountant.delta)
-    if _printed_form(model, recipe) is not None:
-        raise ParameterError(
-            f"{asked}, and the printed form of {recipe.name!r} learns no list. Use variant='private'. {INSTEAD}"
-        )
     if model.budget is not None:
         raise ParameterError(
             f"{asked}. A list has a delta of its own, which a budget cannot add up: it has one delta for all fits. Fit "
@@ -346,7 +333,7 @@ def _not_private(model: Any, seeded: bool, source: Any) -> list[str]:
 
 
 def _state(
-    model: Any, recipe: Recipe, entropy: Entropy, uncovered: list[str], earlier: Earlier | None, **parts: Any
+    model: Any, recipe: str, entropy: Entropy, notes: tuple[str, ...], earlier: Earlier | None, **parts: Any
 ) -> Statement:
     """The statement about a forest that was just released: what is promised, or why nothing is."""
     schema, ledger = model.schema_, model.ledger_
@@ -361,10 +348,10 @@ def _state(
         delta=ledger.delta,
         holds=not reasons,
         reasons=tuple(reasons),
-        recipe=recipe.name,
+        recipe=recipe,
         variant=model.variant,
         public=tuple(public),
-        notes=tuple(_notes(model, recipe, uncovered, earlier)),
+        notes=notes,
         seeded=entropy.seeded,
         unit=_unit(model),
         rows=ledger.rows,
@@ -373,11 +360,9 @@ def _state(
     )
 
 
-def _notes(model: Any, recipe: Recipe, uncovered: list[str], earlier: Earlier | None) -> Iterator[str]:
+def _notes(model: Any, uncovered: list[str], earlier: Earlier | None) -> Iterator[str]:
     """Sentences of the statement that weaken or explain the promise."""
     schema, ledger = model.schema_, model.ledger_
-    if model.variant == "published" and not ledger.leaks:
-        yield f"the printed algorithm of {recipe.name!r} keeps its claim for {recipe.task(schema)}; it is what ran"
     if ledger.delta > 0 and not any(book.accountant.delta for book in ledger.books):
         yield "for this number of rows the plan makes pure-epsilon releases only, so delta was not used"
     yield from uncertain_range(model.forest_, schema, ledger)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from dpforest.errors import ParameterError, SchemaError
+from dpforest.errors import ParameterError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.growing.earlier import covers, is_better, share_of, starting
 from dpforest.growing.learnt_lists import learn_lists, threshold_delta
@@ -19,15 +19,11 @@ from dpforest.privacy.amounts import add, divide, exact, round_down
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.recipes.published.base import Published
-from dpforest.recipes.published.compiling import compile_forest
 from dpforest.records.base import Counter, SealedTable
-from dpforest.schema import Bounded, Classes, Numeric, Schema
-from dpforest.schema.domain import Domain, too_long
-from dpforest.schema.grid import MOST_TABLED
+from dpforest.schema import Bounded, Classes, Schema
+from dpforest.schema.domain import Domain
 
 NO_SAMPLE = "sample_rows asks for a secret sample, and a private search draws none. Leave out sample_rows: all are used."
-NO_BOUNDS = "numbers without public bounds are taken to lie between the least and the greatest value of the rows"
 
 
 def fit_forest(
@@ -129,43 +125,6 @@ def _encoded(
     counter = vault.encode(domain)
     progress("encoded")
     return counter, amount
-
-
-def fit_published(
-    vault: SealedTable,
-    recipe: Recipe,
-    printed: Published,
-    gate: Gate,
-    *,
-    n_trees: int | None = None,
-    max_depth: int | None = None,
-) -> Forest:
-    """The forest of an algorithm exactly as a paper prints it. NOT private: rows are opened, and the ledger says why."""
-    ledger = gate.ledger
-    schema = vault.schema
-    if isinstance(schema.target, Bounded) and not schema.target.has_bounds:
-        raise SchemaError(
-            f"The printed algorithm of {recipe.name!r} computes with the range of the target, which the schema does not "
-            "give. Declare Bounded(lower, upper), or use variant='private', which finds the range."
-        )
-    if name := too_long(schema):
-        raise SchemaError(
-            f"The printed algorithm of {recipe.name!r} has a table of the categories of {name!r} for each split; the "
-            f"most is {MOST_TABLED - 2}. Use variant='private', or leave out the list: Categorical()."
-        )
-    sealed = vault.rows()
-    for reason in (*printed.leaks, *([NO_BOUNDS] if _lacks_bounds(schema) else [])):
-        rows = gate.leak(sealed, reason, recipe.name).bounded()
-    epsilon = ledger.accountant.record_epsilon
-    facts = public_facts(vault.schema, recipe, epsilon, ledger.delta)
-    facts = replace(facts, n_rows=float(rows.n_rows))
-    recipe = recipe.resolve(facts, n_trees, max_depth)
-    roots = printed.train(rows, epsilon, recipe, gate.entropy.generator())
-    return compile_forest(roots, vault.schema, recipe.vote)
-
-
-def _lacks_bounds(schema: Schema) -> bool:
-    return any(isinstance(part, Numeric) and not part.has_bounds for part in schema.features.values())
 
 
 def _noisy_rows(vault: SealedTable, share: float, gate: Gate) -> tuple[Estimate, float]:

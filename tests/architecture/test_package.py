@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dpforest.published.form import get_published
 from dpforest.recipes import list_recipes
-from dpforest.recipes.published.registry import get_published
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

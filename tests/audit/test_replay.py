@@ -16,7 +16,7 @@ from tests.audit.broken import COUNTS, ORIGINALS, TWINS
 from dpforest import DPForestClassifier, get_recipe, list_recipes
 from dpforest.audit.replay import replay, replay_many
 from dpforest.audit.subject import Subject
-from dpforest.recipes.published.registry import get_published
+from dpforest.published.form import get_published
 
 pytestmark = pytest.mark.slow
 
@@ -118,8 +118,8 @@ def test_a_published_variant_is_found_to_open_exact_values(name):
     # The task for which the printed algorithm keeps its claim runs the private variant.
     tasks = [task for task in get_recipe(name).tasks if task not in get_published(name).sound_for]
     findings = replay_many(Subject(replace(get_recipe(name), tasks=tuple(tasks)), variant="published"), 2).findings
-    found = {(finding.what, finding.where.split(":")[0]) for finding in findings if finding.kind == "opened"}
-    assert found == {(f"exact values: {reason}", "dpforest/pipeline.py") for reason in get_published(name).leaks}
+    found = {(finding.what, finding.where) for finding in findings if finding.kind == "opened"}
+    assert found == {(f"exact values: {reason}", name) for reason in get_published(name).leaks}
 
 
 def test_a_printed_algorithm_that_keeps_its_claim_has_no_finding():

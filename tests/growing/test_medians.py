@@ -18,7 +18,7 @@ from dpforest.parts.criteria import Balance, GiniCount, Mixture
 from dpforest.parts.proposals import Menu, Thresholds
 from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import Facts, FilledLeaves, median_tail
-from dpforest.recipes.published.suihkonen_2023 import Budgets
+from dpforest.published.suihkonen_2023 import Budgets
 from dpforest.schema.domain import Domain, Grid
 
 FEATURES = {"a": Numeric(0, 1), "b": Numeric(0, 1), "c": Categorical([*"uvwx"]), "d": Categorical([*"uvwxyzrs"])}

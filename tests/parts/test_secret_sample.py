@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.encoded import rows_of
 from tests.support.strategies import FIXED, facts_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
@@ -226,7 +227,7 @@ def test_persons_take_part_with_all_their_rows(n_rows):
 
 def rows_in(vault):
     """The rows of a vault, by their first value, which occurs once; a question each time."""
-    return {*vault.rows()._value.columns[0]}
+    return {*rows_of(vault).columns[0]}
 
 
 def sources():

@@ -212,8 +212,7 @@ def test_a_leak_makes_the_total_infinite_and_is_listed_with_its_reason():
     ledger = ledger_of(1.0)
     ledger.charge("splits", "permute-and-flip", 0.5)
     with ledger.scope("parts", "parallel"):
-        opened = Gate(ledger, Entropy(0)).leak(Sealed(np.array([4, 5])), "the paper stops on exact counts", "stop")
-    assert opened.tolist() == [4, 5]
+        ledger.leak("stop", "the paper stops on exact counts")
     assert ledger.total == ledger.spent == math.inf
     assert [(leak.label, leak.reason) for leak in ledger.leaks] == [("stop", "the paper stops on exact counts")]
 
@@ -232,7 +231,8 @@ class LeakyLeaf(NoisyCounts):
     """A leaf that opens its counts."""
 
     def release(self, statistics, amount, gate, target, label, most=1):
-        return gate.leak(statistics, "counts are printed as they are", label).astype(float), 0.0
+        gate.ledger.leak(label, "counts are printed as they are")
+        return statistics._value.astype(float), 0.0
 
 
 def test_a_model_whose_fit_leaked_warns_and_states_no_privacy_and_the_reason():

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.records.holders import arrow, frame, name_of, typed
 from tests.support import naive
 from tests.support.columns import objects
+from tests.support.encoded import rows_of
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
@@ -221,7 +222,7 @@ def test_codes_of_a_date_are_those_of_its_features():
 
 def test_opened_rows_have_a_column_for_each_feature_of_a_date():
     schema = Schema({"f": Date("2024-02-01", "2024-03-31")}, Classes([0, 1]))
-    rows = Vault.seal(pd.DataFrame({"f": ["2024-02-03", "1800-01-01", "?"]}), [0, 1, 1], schema).rows()._value
+    rows = rows_of(Vault.seal(pd.DataFrame({"f": ["2024-02-03", "1800-01-01", "?"]}), [0, 1, 1], schema))
     assert [part.kind for part in rows.features] == ["date", "categorical", "numeric"]
     np.testing.assert_array_equal(rows.columns[0], [19756, 19754, np.nan])
     assert rows.columns[1].tolist() == [5, 2, 8]

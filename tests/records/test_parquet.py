@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.records.forests import assert_same_forest
 from tests.support.crosses import pairwise as pairwise_of
-from tests.support.encoded import opened
+from tests.support.encoded import opened, rows_of
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
@@ -186,9 +186,9 @@ def test_a_printed_algorithm_gets_the_same_rows_from_a_file(tmp_path, table):
     path = written(tmp_path, TABLES[table]())
     model, _ = check_file(path, recipe="consul-2020", variant="published", n_trees=2, max_depth=2)
     assert not model.privacy_.holds
-    rows = seal_elsewhere(path, CLASSES, 1).rows()._value
+    rows = rows_of(seal_elsewhere(path, CLASSES, 1))
     X, y = in_memory_of(path)
-    expected = Vault.seal(X, y, CLASSES).rows()._value
+    expected = rows_of(Vault.seal(X, y, CLASSES))
     np.testing.assert_array_equal(rows.target, expected.target)
     for column, own in zip(rows.columns, expected.columns, strict=True):
         np.testing.assert_array_equal(column, own)

@@ -15,6 +15,7 @@ from tests.search.small import CLASSES as SCHEMA
 from tests.search.small import FEATURES, budget_in, watch
 from tests.support.chances import at_least, at_most, seed_coins
 from tests.support.crosses import pairwise
+from tests.support.encoded import rows_of
 
 import dpforest.search.estimator as search_module
 from dpforest import DPForestClassifier, DPForestRegressor, DPSearchCV, get_recipe, list_recipes, load_model
@@ -53,7 +54,7 @@ def make(**changed):
 
 def records_in(part):
     """The records in a part, by their first value, which occurs once."""
-    return {*part.rows()._value.columns[0]}
+    return {*rows_of(part).columns[0]}
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from tests.support.strategies import random_codes
 
 from dpforest import Classes
 from dpforest.parts.shape import Facts
+from dpforest.published.rows import open_rows
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain
@@ -50,3 +51,8 @@ def resolved(recipe, schema, n_trees=3, depth=2, **facts):
     """The recipe with the parts and numbers that follow from public facts."""
     domain = Domain.of(schema, recipe.grid)
     return recipe.resolve(facts_about(domain, schema.target, **facts), n_trees, depth)
+
+
+def rows_of(vault):
+    """The rows of a vault, opened without a ledger."""
+    return open_rows(vault, None, (), "")

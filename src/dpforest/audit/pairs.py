@@ -10,7 +10,7 @@ from dpforest.audit.cases import Record, as_arrays
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes.published.registry import get_published
+from dpforest.published.form import get_published
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 # Declared, so that no budget goes to a noisy number of rows; it need not be true.

@@ -123,7 +123,8 @@ def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]
 
 def differences(first: Fit, second: Fit) -> list[Finding]:
     """What was opened exactly, and what the second fit, which had the releases of the first, asked or showed otherwise."""
-    opened = [Finding("opened", f"exact values: {reason}", where) for reason, where in first.tape.opened]
+    leaks = [] if first.tape.ledger is None else first.tape.ledger.leaks
+    opened = [Finding("opened", f"exact values: {leak.reason}", leak.label) for leak in leaks]
     return [*opened, *_asked_alike(first, second), *_shown_alike(first, second)]
 
 

@@ -18,7 +18,6 @@ from dpforest.privacy.base import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import Purpose, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope
-from dpforest.privacy.sealed import Sealed
 from dpforest.records.draws import draw_poisson
 
 PACKAGE = Path(__file__).parents[1]
@@ -112,7 +111,6 @@ class Tape:
     script: "list[Query] | None" = None
     has_extra: bool = False  # whether this fit has the extra record
     queries: list[Query] = field(default_factory=list)
-    opened: list[tuple[str, str]] = field(default_factory=list)
     noise_of_list: list[Any] | None = None  # while a list is drawn, the name and the spread of its noise
     _asking: Query | None = None
     _ledger: Ledger | None = None
@@ -242,10 +240,6 @@ class _Watching(Gate):
     def name_frequent(self, counts: Any, amount: float, delta: float, purpose: Any) -> list[str]:
         with self.tape.question(self.ledger, purpose, Sensitivity(1, 1), amount, delta=delta):
             return super().name_frequent(counts, amount, delta, purpose)
-
-    def leak(self, value: Sealed[Any], reason: str, purpose: Any) -> Any:
-        self.tape.opened.append((reason, _asked_at()))
-        return super().leak(value, reason, purpose)
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
         draw = super()._choose

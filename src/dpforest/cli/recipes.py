@@ -58,7 +58,7 @@ def show(
     if as_json:
         print_json(recipe.to_dict() | {"ledger": ledger.to_dict()})
         return
-    module = sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "private")
+    module = sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "recipes.private")
     _describe(recipe, module)
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
     show_table(
@@ -145,11 +145,11 @@ def _describe(recipe: "Recipe", module: Any) -> None:
         output.print(escape(f"  {parameter} = {value!r}{words}"), soft_wrap=True)
 
 
-def _module(name: str, variant: str) -> Any:
+def _module(name: str, room: str) -> Any:
     """The module that holds a recipe of the catalogue, or its printed form: what the paper does, and what departs."""
     from importlib import import_module
 
-    return import_module(f"dpforest.recipes.{variant}.{name.replace('-', '_')}")
+    return import_module(f"dpforest.{room}.{name.replace('-', '_')}")
 
 
 def _ledger(recipe: "Recipe", epsilon: float) -> Any:

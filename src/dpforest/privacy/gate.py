@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from dpforest.privacy.events import THRESHOLD_DELTA, Mechanism, Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 
-T = TypeVar("T")
 CHOICES: dict[str, PermuteAndFlip | Exponential] = {
     mechanism.name: mechanism for mechanism in (PermuteAndFlip(), Exponential())
 }
@@ -140,11 +138,6 @@ class Gate:
         ran = _ran(accountant.noise, **known, threshold=least, **{THRESHOLD_DELTA: part})
         self.ledger.charge(purpose, ran, amount)
         return _by_count(self._named(counts._value, scale, least))
-
-    def leak(self, value: Sealed[T], reason: str, purpose: Purpose | str) -> T:
-        """The exact value, opened without noise as some printed algorithms do; the ledger's total becomes infinite."""
-        self.ledger.leak(purpose, reason)
-        return value._value
 
     def _choose(self, name: str, rate: Rate, scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """The candidate ``(n_nodes,)`` that a choice mechanism takes by opened scores; call it after the charge."""

@@ -4,9 +4,8 @@ The rest of the library knows this module of ``records`` and no other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -15,8 +14,8 @@ from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.schema import Bounded, Feature, Numeric, Schema, Target
-from dpforest.schema.domain import Domain, derived
+from dpforest.schema import Bounded, Schema, Target
+from dpforest.schema.domain import Domain
 
 # The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
 MOST_WEIGHT = 255
@@ -46,55 +45,6 @@ class Poisson:
 
 
 Assignment = OneTree | AllTrees | Poisson
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a table, for printed algorithms that open them.
-
-    ``columns`` has a column for each of ``features``, which are those that trees may ask for (of a date there are several):
-    floats for a numeric feature (NaN where missing) and indices in the category list for a categorical one (the next two
-    indices are for "other" and missing). ``target`` has indices in the class list, or numbers in [0, 1] for a
-    bounded target, scaled by its public bounds.
-    """
-
-    columns: tuple[np.ndarray, ...]
-    target: np.ndarray
-    schema: Schema
-
-    @cached_property
-    def features(self) -> tuple[Feature, ...]:
-        return tuple(each.part for each in derived(self.schema))
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.target)
-
-    @property
-    def n_classes(self) -> int:
-        return self.schema.target.n_values
-
-    def take(self, rows: np.ndarray) -> "Rows":
-        """Some of the rows, chosen by index or by mask."""
-        return Rows(tuple(column[rows] for column in self.columns), self.target[rows], self.schema)
-
-    def bounded(self) -> "Rows":
-        """The rows with the least and the greatest value of each numeric column as bounds, where the schema has none."""
-        features = dict(self.schema.features)
-        for each, column in zip(derived(self.schema), self.columns, strict=True):
-            if each.of == "value" and isinstance(each.part, Numeric) and not each.part.has_bounds:
-                features[each.name] = _bounded(each.part, column)
-        return replace(self, schema=replace(self.schema, features=features))
-
-    def class_counts(self) -> np.ndarray:
-        """The exact number of rows of each class, ``(n_classes,)``."""
-        return np.bincount(self.target, minlength=self.n_classes)
-
-
-def _bounded(part: Numeric, column: np.ndarray) -> Numeric:
-    known = column[~np.isnan(column)]
-    lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    return replace(part, lower=lower, upper=upper if upper > lower else lower + 1)
 
 
 class Counter(Protocol):
@@ -283,6 +233,3 @@ class SealedTable(Protocol):
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
         """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
-
-    def rows(self) -> Sealed[Rows]:
-        """Its sealed rows, for printed algorithms that open them."""

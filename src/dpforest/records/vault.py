@@ -13,7 +13,6 @@ from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import Rows
 from dpforest.records.batch import (
     Batch,
     Wanted,
@@ -26,17 +25,14 @@ from dpforest.records.batch import (
     tally_targets,
 )
 from dpforest.records.categories import add_texts
-from dpforest.records.codes import plain_values
-from dpforest.records.columns import fine_steps
-from dpforest.records.dates import derived_columns
 from dpforest.records.draws import draw_held_out
 from dpforest.records.held import spilled_array
 from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.people import People
 from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, Work
-from dpforest.schema import FINE_STEPS, Bounded, Classes, Schema
-from dpforest.schema.domain import Domain, derived
+from dpforest.schema import Bounded, Classes, Schema
+from dpforest.schema.domain import Domain
 from dpforest.schema.grid import N_BINS
 
 
@@ -223,20 +219,11 @@ class Vault(Guarded):
                 flat[feature * n_records : (feature + 1) * n_records] = row[is_record]
         return flat[: shape[0] * n_records].reshape(shape[0], n_records), target_codes[is_record]
 
-    def rows(self) -> Sealed[Rows]:
-        """The sealed rows, for printed algorithms that open them; they must fit in memory."""
-        found: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
-        self._used().each(Wanted.all_of(self.schema), self._opened, found.__setitem__, self._workers)
-        parts = [found[first] for first in sorted(found)] or [self._opened(self._nothing, self._workers)]
-        columns = tuple(np.concatenate(pieces) for pieces in zip(*(own for own, _ in parts), strict=True))
-        return Sealed(Rows(columns, np.concatenate([target for _, target in parts]), self.schema))
-
-    def _opened(self, batch: Batch, workers: Workers) -> tuple[list[np.ndarray], np.ndarray]:
-        features, usable = derived(self.schema), is_usable(batch.values)
-        values = zip(derived_columns(batch.columns, features), features, strict=True)
-        columns = [plain_values(*pair)[usable] for pair in values]
-        target, values = self.schema.target, batch.values[usable]
-        return columns, values if isinstance(target, Classes) else fine_steps(values, target) / FINE_STEPS
+    def batches(self, work: Work[Any]) -> Sealed[list[Any]]:
+        """What ``work`` makes of each batch of the rows that are used, in their order, sealed."""
+        found: dict[int, Any] = {}
+        self._used().each(Wanted.all_of(self.schema), work, found.__setitem__, self._workers)
+        return Sealed([found[first] for first in sorted(found)] or [work(self._nothing, self._workers)])
 
     @property
     def _nothing(self) -> Batch:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.conformance import conformance_backends
 from tests.support.encoded import opened
+from tests.support.encoded import rows_of as opened_rows_of
 
 from dpforest import DPForestClassifier, DPSearchCV
 from dpforest.common.threads import Workers
@@ -419,7 +420,7 @@ def test_a_signalling_nan_is_missing_without_a_word():
     vault = Vault.seal(odd.reshape(-1, 1), [0, 1], schema)
     with np.errstate(all="raise"):
         packed, _ = pack(vault._used().batch, Wanted.all_of(schema))
-        rows = opened(vault.rows())
+        rows = opened_rows_of(vault)
     for column in (packed.column("x").to_numpy(), rows.columns[0]):
         np.testing.assert_array_equal(column, [np.nan, 0.5])
 

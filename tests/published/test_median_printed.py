@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import fit, rows_of, with_one_more
+from tests.published.opened import fit, rows_of, with_one_more
 from tests.recipes.tables import make_table
 
 from dpforest import Categorical, Numeric, get_recipe
-from dpforest.recipes.published import consul_2020
-from dpforest.recipes.published.registry import get_published
+from dpforest.published import consul_2020
+from dpforest.published.form import get_published
 
 MEDIANS, RANDOM = "consul-2020", "consul-2020-ert"
 

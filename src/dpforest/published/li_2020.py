@@ -16,8 +16,7 @@ their layer, as all nodes do; a node that no drawn feature divides is a leaf; tr
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes.published.base import Node, Published, bootstrap, laplace
-from dpforest.recipes.published.cart import (
+from dpforest.published.cart import (
     GINI_SENSITIVITY,
     Choice,
     Sample,
@@ -27,7 +26,8 @@ from dpforest.recipes.published.cart import (
     least_gini,
     noise_scale,
 )
-from dpforest.records.base import Rows
+from dpforest.published.form import Node, Published, bootstrap, laplace
+from dpforest.published.rows import Rows
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

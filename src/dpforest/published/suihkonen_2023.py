@@ -36,8 +36,8 @@ from functools import cached_property
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes.published.base import Node, Published, equal_parts, exponential_choice
-from dpforest.records.base import Rows
+from dpforest.published.form import Node, Published, equal_parts, exponential_choice
+from dpforest.published.rows import Rows
 from dpforest.schema import Categorical, Feature
 
 N_POINTS = 10

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import fit, nodes_of, rows_of, train
+from tests.published.opened import fit, nodes_of, rows_of, train
 from tests.recipes.tables import KINDS, LETTERS, make_table
 from tests.support.crosses import pairwise
 
 from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
 from dpforest.errors import LeakWarning, ParameterError, SchemaError
-from dpforest.recipes.published.registry import get_published
+from dpforest.published.form import get_published
 from dpforest.schema import Bounded, Categorical, Schema
 
 # Where docs/review.md says why what is printed is not private.
@@ -92,7 +92,7 @@ def test_a_form_is_never_called_private_and_every_reason_is_named(form, tmp_path
     assert "No privacy guarantee" in str(model.privacy_)
     model.save(tmp_path / "m.dpf")
     assert load_model(tmp_path / "m.dpf").ledger_ == model.ledger_
-    review = (Path(__file__).parents[3] / "docs" / "review.md").read_text("utf-8")
+    review = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
     for section, reason in zip(SECTIONS[name], model.privacy_.reasons, strict=True):
         assert reason.startswith(name)
         assert reason.endswith(f"(docs/review.md, {section})")

@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import are_split, chances, fit, nodes_of, paths, rows_of, train, walk, with_one_more
+from tests.published.opened import are_split, chances, fit, nodes_of, paths, rows_of, train, walk, with_one_more
 from tests.recipes.tables import LETTERS, make_table
 
 from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
-from dpforest.recipes.published import fletcher_islam_2017 as smooth
-from dpforest.recipes.published import suihkonen_2023 as thesis
-from dpforest.recipes.published.base import equal_parts
+from dpforest.published import fletcher_islam_2017 as smooth
+from dpforest.published import suihkonen_2023 as thesis
+from dpforest.published.form import equal_parts
 from dpforest.schema.domain import Domain
 
 SUBJECTS = {"fletcher-islam-2017": smooth, "suihkonen-2023": thesis}

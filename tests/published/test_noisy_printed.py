@@ -5,12 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import fit, paths, rows_of, train, with_one_more
+from tests.published.opened import fit, paths, rows_of, train, with_one_more
 from tests.recipes.tables import make_table
 
 from dpforest import Categorical, Numeric
-from dpforest.recipes.published import blum_2005
-from dpforest.recipes.published.base import laplace
+from dpforest.published import blum_2005
+from dpforest.published.form import laplace
 
 NAME = "blum-2005"
 FEATURES = {"a": Categorical(["u", "v"]), "b": Categorical(["u", "v", "w"]), "x": Numeric(0, 1)}

@@ -5,15 +5,15 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from tests.recipes.published.opened import chances, depth_of, fit, nodes_of, paths, rows_of, train, with_one_more
+from tests.published.opened import chances, depth_of, fit, nodes_of, paths, rows_of, train, with_one_more
 from tests.recipes.tables import LETTERS, make_table
 
 from dpforest import Categorical, Numeric, get_recipe
 from dpforest.parts.allocation import EveryQuery
-from dpforest.recipes.published import fletcher_islam_2015_dpdf as dpdf
-from dpforest.recipes.published import friedman_schuster_2010 as diffpid3
-from dpforest.recipes.published.base import Node, laplace
-from dpforest.recipes.published.multiway import Values, prune_tree
+from dpforest.published import fletcher_islam_2015_dpdf as dpdf
+from dpforest.published import friedman_schuster_2010 as diffpid3
+from dpforest.published.form import Node, laplace
+from dpforest.published.multiway import Values, prune_tree
 
 
 def test_budgets_of_a_query_are_table_1_of_the_paper():

@@ -30,8 +30,8 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.recipes.published.base import Node, Published, equal_parts, exponential_choice, laplace
-from dpforest.records.base import Rows
+from dpforest.published.form import Node, Published, equal_parts, exponential_choice, laplace
+from dpforest.published.rows import Rows
 from dpforest.schema import Categorical, Classes, Feature
 
 MOST_ENUMERATED = 10

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dpforest.recipes.published.base import Node
-from dpforest.records.base import Rows
+from dpforest.published.form import Node
+from dpforest.published.rows import Rows
 from dpforest.schema import Categorical
 
 # The papers name the sensitivity of the Gini index and give no number; 2 is that of its count form.

@@ -15,9 +15,9 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.recipes.published.base import Node, Published
-from dpforest.recipes.published.consul_2020 import LEAF_LEAK, Ranges, Split, fit_tree, public_ranges, store
-from dpforest.records.base import Rows
+from dpforest.published.consul_2020 import LEAF_LEAK, Ranges, Split, fit_tree, public_ranges, store
+from dpforest.published.form import Node, Published
+from dpforest.published.rows import Rows
 from dpforest.schema import Categorical
 
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes.published.base import Node, Published, bootstrap, gini, laplace
-from dpforest.recipes.published.cart import GINI_SENSITIVITY, Choice, Sample, draw_features, exact_best, grow, noise_scale
-from dpforest.records.base import Rows
+from dpforest.published.cart import GINI_SENSITIVITY, Choice, Sample, draw_features, exact_best, grow, noise_scale
+from dpforest.published.form import Node, Published, bootstrap, gini, laplace
+from dpforest.published.rows import Rows
 
 LEAST_ERROR = 1e-6
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Schema, get_recipe
 from dpforest.errors import LeakWarning
-from dpforest.recipes.published.registry import get_published
-from dpforest.records.base import Rows
+from dpforest.published.form import get_published
+from dpforest.published.rows import Rows
 
 
 def fit(name, X, y, schema, **settings):

@@ -6,11 +6,12 @@ the paper does not hold, so a model made here is never called private.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.records.base import Rows
+from dpforest.published.rows import Rows
 
 
 @dataclass
@@ -53,6 +54,12 @@ class Published:
     leaks: tuple[str, ...]
     sound_for: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()  # parameters of the recipe, or "name=word", that the paper does not have
+
+
+def get_published(name: str) -> Published:
+    """The printed algorithm of the recipe of that name, which must have one."""
+    published: Published = import_module(f"dpforest.published.{name.replace('-', '_')}").PUBLISHED
+    return published
 
 
 def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:

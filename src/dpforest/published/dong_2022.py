@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.recipes.published.base import Node, Published, bootstrap
-from dpforest.recipes.published.cart import Choice, Sample, draw_features, exact_best, grow
-from dpforest.records.base import Rows
+from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow
+from dpforest.published.form import Node, Published, bootstrap
+from dpforest.published.rows import Rows
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
