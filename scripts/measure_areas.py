@@ -12,8 +12,7 @@ import pyarrow as pa
 from dpforest import DPForestClassifier
 from dpforest.datasets import load_dataset
 from dpforest.evaluation.cells import Cells
-from dpforest.evaluation.curves import AREA, area
-from dpforest.evaluation.released import Released
+from dpforest.evaluation.figures import AREA, Released, area
 from dpforest.evaluation.scoring import evaluate_public
 from dpforest.mechanisms import Entropy, Geometric, Rate
 from dpforest.privacy.amounts import exact

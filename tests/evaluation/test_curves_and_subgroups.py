@@ -13,11 +13,8 @@ from tests.support.scored import CUTS, FEATURES, two
 from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public
-from dpforest.evaluation.bins import FIXED, edges_of
-from dpforest.evaluation.cells import Cells
-from dpforest.evaluation.curves import area, roc
-from dpforest.evaluation.numbers import number_comparison
-from dpforest.evaluation.released import Released
+from dpforest.evaluation.cells import FIXED, Cells, edges_of
+from dpforest.evaluation.figures import Released, area, number_comparison, roc
 from dpforest.evaluation.scoring import _release
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger

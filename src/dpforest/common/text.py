@@ -17,7 +17,7 @@ PLAIN_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 # The sentence that explains bands wherever they are shown.
 BAND_MEANS = "The value without noise lies within its band (± or “a to b”) with a probability of about 95 %."
-BINS_MEAN = "“Bins”: the most that counting by bins of the predicted share may change."
+BINS_MEAN = "“Bins”: how far the figure may lie from the exact one because predicted shares are counted in bins."
 BY_WEIGHT = "Trees after the first count a record by weight: the worse the trees before predict it, the more it counts."
 MOST_NAME_BYTES = 63  # of a column in PostgreSQL
 TIMES = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}"

@@ -4,26 +4,39 @@ Hands tables on to ``records`` and never looks into them.
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from dpforest.common.text import figure
 from dpforest.errors import ParameterError, shown
-from dpforest.evaluation.bins import DECIDES, edges_of
-from dpforest.evaluation.subgroups import Subgroups, subgroups_of
+from dpforest.forest.tree import Forest
+from dpforest.model.dependence import Dependence, Groups
 from dpforest.predicting import check_names
 from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.people import People
 from dpforest.records.scoring import MASS, N_MOMENTS, Tally, group_codes
-from dpforest.schema import Classes
+from dpforest.schema import Categorical, Classes, Numeric, Schema
 
 Rows = tuple[Any, Any, Any]  # features, targets, and the ids of persons or None
+By = str | tuple[str, Sequence[float]] | None
 # With more classes the cells of a confusion matrix would hold mostly noise: then hits and misses of each class are counted.
 MOST_CONFUSED = 12
+# Shares of trees that vote spread over all of 0 .. 1: round numbers, finer at both ends, where ranks differ most.
+FIXED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+# Trees that add up may give all records much the same share: cuts are quantiles of what the model would predict.
+QUANTILES = (0.02, 0.06, 0.15, 0.25, 0.375, 0.5, 0.625, 0.75, 0.85, 0.94, 0.98)
+N_DRAWN = 4096
+APART = 0.025  # of other edges from 0.5 and the threshold: a narrow bin adds noise and tells little
+DECIDES = 0.5  # above it the second label is predicted
+# Parts of a number between its bounds if no cuts are given, and subgroups at most: each adds its noise to what is summed.
+N_PARTS, MOST_GROUPS = 4, 200
+HOW = "Say where to cut: --by {0}=30,60, in Python by=({0!r}, [30, 60])."
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,7 @@ class Cells:
 
     model: Any
     other: Any = None
-    by: Subgroups | None = None
+    by: "Subgroups | None" = None
     threshold: float = DECIDES
 
     @classmethod
@@ -73,7 +86,7 @@ class Cells:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        n_groups = 1 if self.by is None else len(self.by)
+        n_groups = 1 if self.by is None else len(self.by.names)
         if not self.is_classes:
             return n_groups, 1 if self.other is None else N_MOMENTS, N_MOMENTS, N_MOMENTS
         return n_groups, 1 if self.other is None else 2, len(self.labels), self.hit.shape[1]
@@ -120,8 +133,7 @@ class Cells:
         return tally.sealed()
 
     def _add(self, tally: Tally, X: Any, y: Any, ids: Any) -> None:
-        by = self.by
-        subgroups = None if by is None else group_codes(X, self.model.schema_, by.index, by.part, by.cuts)
+        subgroups = None if self.by is None else self.by.codes(X, self.model.schema_)
         if not self.is_classes:
             others = None if self.other is None else self.other.predict(X)
             tally.add_errors(y, self.model.predict(X), self.target, others, subgroups, ids)
@@ -166,3 +178,84 @@ def _check_alike(model: Any, other: Any) -> None:
     labels = [list(target.labels) if isinstance(target, Classes) else None for target in targets]
     if labels[0] != labels[1] or targets[0].name != targets[1].name:
         raise ParameterError("The models to compare predict different targets, or list its labels differently.")
+
+
+def edges_of(forest: Forest, threshold: float = DECIDES) -> np.ndarray:
+    """The edges ``(n_bins - 1,)`` between bins of the second class's share; 0.5 and the threshold are among them.
+
+    Privacy:
+        Claim: the edges reveal nothing about the records that are scored.
+        Because: they are a function of the released forest and of what the caller asks.
+        Assumes: the model was released before.
+    """
+    found = np.quantile(_own_shares(forest), QUANTILES) if forest.link == "softmax" else np.array(FIXED)
+    wanted = np.array([DECIDES, threshold])
+    rounded = [float(f"{edge:.3g}") for edge in found if np.abs(wanted - edge).min() > APART]
+    return np.unique([edge for edge in (*rounded, *wanted) if 0 < edge < 1])
+
+
+def _own_shares(forest: Forest) -> np.ndarray:
+    """Shares that the forest gives to records drawn from its own released sizes, each feature by itself."""
+    dependence, generator = Dependence.of(forest, forest.votes), np.random.RandomState(0)
+    codes = np.zeros((forest.domain.n_features, N_DRAWN), dtype=np.uint32)
+    for feature in np.unique(forest.features[~forest.is_leaf]).tolist():
+        groups = Groups.of(forest, feature)
+        codes[feature] = groups.codes[generator.choice(len(groups), N_DRAWN, p=dependence.weights(groups))]
+    return forest.predict(codes)[:, 1]
+
+
+@dataclass(frozen=True)
+class Subgroups:
+    """The subgroups of one column: its listed values and all others, or parts of a number; and missing, always the last."""
+
+    column: str
+    index: int  # of the column among the features of the schema
+    names: tuple[str, ...]
+    part: Categorical | None = None
+    cuts: tuple[float, ...] = ()
+
+    def codes(self, X: Any, schema: Schema) -> np.ndarray:
+        """The subgroup of each record, ``(n_records,)``."""
+        return group_codes(X, schema, self.index, self.part, self.cuts)
+
+
+def subgroups_of(model: Any, by: By) -> Subgroups | None:
+    """The subgroups of a column of a model's schema, given by its name, or by name and cuts of a number."""
+    if by is None:
+        return None
+    column, given = (by, None) if isinstance(by, str) else by
+    names = [*model.schema_.features]
+    if column not in names:
+        raise ParameterError(f"by={shown(column)} is no feature of the model; it has {', '.join(names[:20])}.")
+    part, index = model.schema_.features[column], names.index(column)
+    if isinstance(part, Categorical) and part.learn:
+        own = model.forest_.domain
+        part = own.features[own.names.index(column)]  # with the list that was released
+    if isinstance(part, Categorical) and part.categories and given is None:
+        found = Subgroups(column, index, (*map(str, part.categories), "(other values)", "(missing)"), part)
+    elif isinstance(part, Numeric):
+        found = _of_number(column, index, part, given)
+    else:
+        raise ParameterError(
+            f"Subgroups are by a column with a public list of values, or by cuts of a number, and {column!r} is neither."
+        )
+    if len(found.names) > MOST_GROUPS:
+        raise ParameterError(f"{column!r} has {len(found.names)} subgroups; the most is {MOST_GROUPS}.")
+    return found
+
+
+def _of_number(column: str, index: int, part: Numeric, given: Sequence[float] | None) -> Subgroups:
+    if given is None:
+        if not part.has_bounds:
+            raise ParameterError(f"{column!r} has no public bounds to divide. {HOW.format(column)}")
+        inner = np.linspace(*part.range, N_PARTS + 1)[1:-1]
+        given = np.unique(np.ceil(inner) if part.integer else inner).tolist()
+    try:
+        cuts = [float(cut) for cut in given]
+    except (TypeError, ValueError):
+        cuts = [np.nan]
+    if not cuts or not np.isfinite(cuts).all() or any(a >= b for a, b in pairwise(cuts)):
+        raise ParameterError(f"Cuts of {column!r} must be rising numbers. {HOW.format(column)}")
+    words = [figure(cut, 6) for cut in cuts]
+    between = [f"{low} to under {high}" for low, high in pairwise(words)]
+    return Subgroups(column, index, (f"under {words[0]}", *between, f"{words[-1]} and above", "(missing)"), cuts=tuple(cuts))

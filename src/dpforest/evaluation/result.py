@@ -17,9 +17,9 @@ FORMAT, VERSION = "dpforest-evaluation", 2
 class Score:
     """A named figure and how far it may be off.
 
-    The figure without noise is within ``margin + binning`` with a probability of about 95 %: ``margin`` is what noise does,
-    0 if there is none, and ``binning`` the most that counting by bins can do. ``sampling`` is how far the figure of other
-    rows like these may lie from it, again in 95 of 100 cases; NaN if that is not known.
+    The exact figure is within ``margin + binning`` with a probability of about 95 %: ``margin`` is the band of the noise,
+    ``binning`` the most that counting predicted shares in bins can change. ``sampling`` is how far the figure of other rows
+    like these may lie from it, again in 95 of 100 cases; NaN if that is not known.
     """
 
     name: str

@@ -4,7 +4,7 @@ Hands tables on to ``records`` and never looks into them.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,9 @@ import numpy as np
 from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
 from dpforest.errors import ParameterError
-from dpforest.evaluation.bins import DECIDES
-from dpforest.evaluation.cells import Cells, Rows, shares_and_indices
-from dpforest.evaluation.classes import class_comparison, class_details, class_scores
-from dpforest.evaluation.exact import exact_comparison, exact_of_errors, exact_of_shares, with_exact
-from dpforest.evaluation.numbers import number_comparison, number_scores
-from dpforest.evaluation.released import Released
+from dpforest.evaluation import figures
+from dpforest.evaluation.cells import DECIDES, By, Cells, Rows, shares_and_indices
+from dpforest.evaluation.figures import Released
 from dpforest.evaluation.result import Evaluation, Score
 from dpforest.mechanisms import Entropy
 from dpforest.model.file import model_digest, today
@@ -27,10 +24,9 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.doors import ids_of, is_elsewhere, rows_to_score, target_beside
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids, read_ids
-from dpforest.records.scoring import group_codes, true_indices, true_values
+from dpforest.records.scoring import true_indices, true_values
 from dpforest.schema import Classes
 
-By = str | tuple[str, Sequence[float]] | None
 # A subgroup has too few records to say if its first figure may be off by more than this share of 1, or of an error.
 TOO_WIDE, TOO_WIDE_FOR_ERRORS = 0.1, 0.5
 
@@ -48,14 +44,13 @@ def evaluate_privately(
     compare: Any = None,
     threshold: float = DECIDES,
 ) -> Evaluation:
-    """Scores with noise on a table; each of its records pays ``epsilon``, from ``budget`` if there is one.
+    """Scores with noise on a table; each of its records pays ``epsilon`` once, from ``budget`` if there is one.
 
     Without ``y`` it is any table that ``fit`` takes so, but for those on clusters; ``groups`` then names a column.
-    With ``groups``, the id of each row's person, and ``max_rows_per_person`` it is each person who pays ``epsilon``: of
-    their rows at most so many are counted, drawn by lot. ``by`` names a column for figures by subgroup, or a number and its
-    cuts: ``("age", [30, 60])``. ``compare`` is another model, which is scored on the same records. At ``threshold``, beside
-    0.5, figures of two classes are exact but for noise. All of it costs ``epsilon`` once; but the more there is to count,
-    the more noise is in each sum.
+    With ``groups``, the id of each row's person, and ``max_rows_per_person`` each person pays ``epsilon``, and of their rows
+    at most so many are counted, drawn by lot. ``by`` names a column for figures by subgroup, or a number and its cuts:
+    ``("age", [30, 60])``. ``compare`` is another model to score on the same records. At ``threshold``, beside 0.5, figures
+    of two classes are exact but for noise. The more is asked, the more noise is in each sum.
     """
     if epsilon is None:
         raise ParameterError("epsilon, what each record pays for the scores, must be given.")
@@ -130,11 +125,11 @@ def score_exactly(cells: Cells, parts: Iterable[Rows]) -> Evaluation:
 
 def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
     """The predictions, targets, subgroups and, for numbers, other predictions of public records whose target is known."""
-    target, by = cells.model.schema_.target, cells.by
+    target = cells.model.schema_.target
     is_classes = isinstance(target, Classes)
     true = true_indices(y, target) if is_classes else true_values(y, target)
     predicted = shares_and_indices(cells.model, X)[0] if is_classes else cells.model.predict(X)
-    groups = np.zeros(len(true)) if by is None else group_codes(X, cells.model.schema_, by.index, by.part, by.cuts)
+    groups = np.zeros(len(true)) if cells.by is None else cells.by.codes(X, cells.model.schema_)
     kept = true >= 0 if is_classes else ~np.isnan(true)
     others = predicted if is_classes or cells.other is None else cells.other.predict(X)
     return predicted[kept], true[kept], groups[kept], others[kept]
@@ -147,10 +142,7 @@ def _evaluation(
     whole = released.over(0, 1)
     details: dict[str, Any] = {"model": model_digest(cells.model), "written": today()}
     details |= {"task": "classes" if cells.is_classes else "number", "target": cells.target.name}
-    if cells.is_classes:
-        details |= class_details(whole, cells)
-    else:
-        details["range"] = list(cells.target.range)
+    details |= figures.class_details(whole, cells) if cells.is_classes else {"range": list(cells.target.range)}
     if cells.by is not None:
         details["groups"] = {"column": cells.by.column, "rows": _groups(cells, released, exact)}
     if cells.other is not None:
@@ -161,18 +153,20 @@ def _evaluation(
 
 def _scores(cells: Cells, released: Released, exact: Any) -> tuple[Score, ...]:
     if cells.is_classes:
-        scores = class_scores(released, cells)
-        return scores if exact is None else with_exact(scores, exact_of_shares(*exact[:2]))
-    return exact_of_errors(*exact[:2]) if _has_rows(exact) else number_scores(released, cells.target.span)
+        scores = figures.class_scores(released, cells)
+        return scores if exact is None else figures.with_exact(scores, figures.exact_of_shares(*exact[:2]))
+    if _has_rows(exact):
+        return figures.exact_of_errors(*exact[:2])
+    return figures.number_scores(released, cells.target.span)
 
 
 def _comparison(cells: Cells, released: Released, exact: Any) -> dict[str, Any]:
     if cells.is_classes:  # whose counts are exact where there is no noise
-        return class_comparison(released, cells)
+        return figures.class_comparison(released, cells)
     if _has_rows(exact):
         predicted, true, _groups, others = exact
-        return exact_comparison(predicted, true, others)
-    return number_comparison(released, cells.target.span)
+        return figures.exact_comparison(predicted, true, others)
+    return figures.number_comparison(released, cells.target.span)
 
 
 def _has_rows(exact: Any) -> bool:
