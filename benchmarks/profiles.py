@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from benchmarks.core.results import NotMeasured
-from dpforest.privacy import walk
+from dpforest.privacy import composition
 from dpforest.privacy.ledger import Book
 
 FINENESS = 8  # points of the grid in the root mean square of the sizes of steps
@@ -41,7 +41,7 @@ class Step:
 def steps_of(book: Book) -> list[Step]:
     """The releases of a book in rho, in their order; raises if some are about different records."""
     found = []
-    for scopes, charge in walk.entries(book.root):
+    for scopes, charge in composition.entries(book.root):
         if any(scope.kind != "sequential" for scope in scopes):
             raise NotMeasured("The curve of charges that are not all in sequence is not computed here.")
         ran = charge.mechanism.parameters

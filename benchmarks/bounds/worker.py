@@ -16,8 +16,8 @@ import dpforest
 from benchmarks.bounds.loosening import load, split_rows
 from benchmarks.core.serve import serve
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
+from dpforest.privacy.composition import entries, shared
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.walk import entries, shared
 from dpforest.schema import Classes
 
 Answer = dict[str, Any]

@@ -16,7 +16,7 @@ from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import WHOLE, make_accountant
 from dpforest.privacy.amounts import add, divide, exact, round_down
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import Counter, SealedTable

@@ -24,7 +24,7 @@ from dpforest.parts.sampling import Disjoint
 from dpforest.parts.secret_sample import SecretSample
 from dpforest.privacy import accountants
 from dpforest.privacy.amplification import inside_sample, outside_sample
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.records import vault as vault_module
 from dpforest.records.draws import NO_WEIGHTS

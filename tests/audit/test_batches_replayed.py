@@ -16,7 +16,7 @@ from dpforest.parts.criteria import MaxOperator, ResidualGain
 from dpforest.parts.leaves import ResidualSums
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.records.memory.counter import MemoryCounter
 
 pytestmark = pytest.mark.slow

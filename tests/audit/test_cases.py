@@ -137,7 +137,7 @@ def leaf_at(where):
     for leaf in vars(leaves_module).values() if file == "dpforest/parts/leaves.py" else ():
         if isinstance(leaf, type) and leaf.__module__ == leaves_module.__name__:
             lines, first = inspect.getsourcelines(leaf)
-            if first <= int(line) < first + len(lines):
+            if first <= int(line.split()[0]) < first + len(lines):
                 return leaf.__name__
     return ""
 

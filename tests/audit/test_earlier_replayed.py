@@ -11,7 +11,7 @@ from dpforest.audit.replay import replay
 from dpforest.audit.subject import Subject
 from dpforest.errors import NothingLearntWarning
 from dpforest.growing import earlier
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from dpforest.audit.tape import Tape
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Blocks
+from dpforest.privacy.bounds import Blocks
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

@@ -25,7 +25,7 @@ from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.recipe import Narrow
 from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
 from dpforest.privacy.accountants import Pure, make_accountant
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

@@ -26,7 +26,7 @@ from dpforest.mechanisms import Entropy
 from dpforest.parts.secret_sample import SecretSample
 from dpforest.pipeline import _begin
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

@@ -35,7 +35,7 @@ from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts
-from dpforest.privacy.base import Blocks, Bound
+from dpforest.privacy.bounds import Blocks, Bound
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
 from dpforest.records.memory.counter import MemoryCounter

@@ -21,7 +21,7 @@ from dpforest.growing.order import MOST, USUAL, Order
 from dpforest.growing.sequential import Phase, Run
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
-from dpforest.privacy.base import Blocks
+from dpforest.privacy.bounds import Blocks
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema.domain import Domain
 

@@ -21,7 +21,7 @@ from dpforest.parts.leaves import ResidualSums, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import divide, exact
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import FINE_STEPS

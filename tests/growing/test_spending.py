@@ -16,8 +16,8 @@ from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.parts.stopping import NoisySize
 from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import exact
+from dpforest.privacy.composition import priced
 from dpforest.privacy.events import Scope
-from dpforest.privacy.walk import priced
 from dpforest.schema.grid import Grid
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]

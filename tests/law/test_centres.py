@@ -11,7 +11,7 @@ from tests.support.targets import NUMBER
 
 from dpforest.errors import ParameterError
 from dpforest.growing.centres import Centres, _weights
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT

@@ -18,7 +18,7 @@ from dpforest.parts.criteria import GiniCount, MaxOperator, WeightedMajority
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

@@ -11,7 +11,7 @@ from tests.support.gates import KeepingGate
 from dpforest import Bounded, Numeric, Schema
 from dpforest.growing import earlier
 from dpforest.growing.earlier import HURDLE, N_BINS, OUTSIDE, covers, lead_gains, lead_scores, near_score, option_bound
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes
 
 

@@ -19,7 +19,7 @@ from dpforest.growing.out_of_bag import OutOfBag, count_tested
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.voting import Majority
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.records.draws import COIN_SIDES
 from dpforest.records.memory.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid

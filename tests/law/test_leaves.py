@@ -18,7 +18,7 @@ from dpforest.forest.bands import INDEPENDENT
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

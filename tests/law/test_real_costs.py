@@ -29,7 +29,7 @@ from dpforest.parts.criteria import Balance, GiniCount, MaxOperator, Mixture, Re
 from dpforest.parts.leaves import NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.proposals import Menu
 from dpforest.parts.voting import LogShares, MeanOfShares
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import SPLITS
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import FINE_STEPS

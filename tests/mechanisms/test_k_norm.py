@@ -13,7 +13,7 @@ from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate, entropy
 from dpforest.mechanisms import noise as noise_module
 from dpforest.privacy.accountants import Pure
-from dpforest.privacy.base import Blocks
+from dpforest.privacy.bounds import Blocks
 from dpforest.privacy.sealed import Sealed
 
 # Statistical tests fail a sound sampler with a probability of 1e-6 (chances.FAILURE). Seeds are fixed: always or never.

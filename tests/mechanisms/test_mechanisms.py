@@ -43,7 +43,7 @@ from dpforest.mechanisms import entropy as entropy_module
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERATOR_BITS
 from dpforest.privacy.accountants import Pure, make_accountant
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.sealed import Sealed
 
 dp.enable_features("contrib")

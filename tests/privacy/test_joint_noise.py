@@ -10,7 +10,7 @@ from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy, Gaussian, KNorm, Rate
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Blocks
+from dpforest.privacy.bounds import Blocks
 from dpforest.privacy.events import Mechanism, Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

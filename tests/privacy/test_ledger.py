@@ -23,7 +23,7 @@ from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.amounts import divide_evenly, exact
-from dpforest.privacy.base import Blocks, Bound, Sensitivity
+from dpforest.privacy.bounds import Blocks, Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

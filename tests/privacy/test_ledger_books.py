@@ -13,12 +13,12 @@ from dpforest.errors import AccountingError, BudgetError, ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import SMALLEST, make_accountant, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import DIGITS, exact
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
+from dpforest.privacy.composition import charged, shared
 from dpforest.privacy.events import Charge, Mechanism, Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.privacy.walk import charged, shared
 from dpforest.records.vault import Vault
 
 SCHEMA = Schema({"x": Numeric(0, 1), "z": Numeric(0, 1)}, Classes([0, 1]))

@@ -12,9 +12,9 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForest
 from dpforest.common.text import NOTHING
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.composition import entries, shared
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.walk import entries, shared
 from dpforest.show.gaps import gaps
 from dpforest.show.plan import explain
 from dpforest.show.report.content import report_content

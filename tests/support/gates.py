@@ -6,7 +6,7 @@ from tests.support.encoded import opened
 from dpforest.audit.tape import Tape
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import Pure
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

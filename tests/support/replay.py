@@ -17,7 +17,7 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.together import Together
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

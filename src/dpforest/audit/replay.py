@@ -26,7 +26,7 @@ from dpforest.audit.tape import Diverged, Query, Run, Tape
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon
-from dpforest.privacy.base import Blocks, Bound
+from dpforest.privacy.bounds import Blocks, Bound
 from dpforest.privacy.ledger import Book
 
 # Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.

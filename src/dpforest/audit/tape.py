@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.mechanisms import Entropy, KNorm, Rate
-from dpforest.privacy.base import Blocks, Bound, Sensitivity
+from dpforest.privacy.bounds import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import Purpose, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope

@@ -99,7 +99,7 @@ def _print_forest(forest: Any, ledger: Any) -> None:
 
 def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
     """The amounts of a ledger by purpose and mechanism, levels and trees together."""
-    from dpforest.privacy.walk import entries
+    from dpforest.privacy.composition import entries
 
     kinds: dict[tuple[str, str], list[float]] = {}
     for _, entry in (found for book in ledger.books for found in entries(book.root)):

@@ -24,7 +24,7 @@ def ledger(
     """
     from dpforest.estimators import load_model
     from dpforest.model.file import model_digest
-    from dpforest.privacy.walk import entries
+    from dpforest.privacy.composition import entries
 
     loaded = load_model(model)
     charges = loaded.ledger_

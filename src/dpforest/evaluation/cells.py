@@ -17,7 +17,7 @@ from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.model.dependence import Dependence, Groups
 from dpforest.predicting import check_names
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.people import People
 from dpforest.records.scoring import MASS, N_MOMENTS, Tally, group_codes

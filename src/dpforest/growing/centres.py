@@ -7,7 +7,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.parts.part import Part
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import MOST_WEIGHT, Counter

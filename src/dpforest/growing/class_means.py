@@ -8,7 +8,7 @@ import numpy as np
 from dpforest.errors import ParameterError
 from dpforest.parts.recipe import Narrow
 from dpforest.parts.routes import Candidates
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import Counter

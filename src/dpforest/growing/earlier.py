@@ -18,7 +18,7 @@ from dpforest.growing.target_scale import count_below, edges_within
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import LogShares
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

@@ -15,7 +15,7 @@ from dpforest.parts.part import Part
 from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.amounts import add, divide
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

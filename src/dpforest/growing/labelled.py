@@ -16,7 +16,7 @@ from dpforest.parts.proposals import Menu
 from dpforest.parts.routes import Candidates, children_of
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import add, divide
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.events import SPLITS, Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

@@ -9,7 +9,7 @@ from numba import njit
 
 from dpforest.parts.part import Part
 from dpforest.privacy.amounts import divide, divide_evenly
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

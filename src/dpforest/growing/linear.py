@@ -17,7 +17,7 @@ from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.labelled import Rule, additive, choose_rule, cut_scores
 from dpforest.growing.sequential import Run, Step
 from dpforest.privacy.amounts import add, divide
-from dpforest.privacy.base import Blocks, Bound
+from dpforest.privacy.bounds import Blocks, Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees

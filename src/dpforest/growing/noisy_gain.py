@@ -9,7 +9,7 @@ from dpforest.errors import ParameterError
 from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
 from dpforest.parts.recipe import Choose, Recipe
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.schema import Classes
 
 # Criteria take counts from 0 to here.

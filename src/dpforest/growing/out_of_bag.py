@@ -14,7 +14,7 @@ from dpforest.parts.allocation import Weighted
 from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
-from dpforest.privacy.base import Sensitivity
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

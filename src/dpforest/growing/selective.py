@@ -11,7 +11,7 @@ from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide_evenly
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import Counter

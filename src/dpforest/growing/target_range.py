@@ -12,7 +12,7 @@ from dpforest.parts.part import Part
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import SealedTable
 from dpforest.schema import Bounded, Target

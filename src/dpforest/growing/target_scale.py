@@ -13,7 +13,7 @@ import numpy as np
 
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import SealedTable
 from dpforest.schema import Bounded

@@ -11,7 +11,7 @@ import numpy as np
 from dpforest.common.text import count_words
 from dpforest.forest.bands import NORMAL_95, STANDS_OUT
 from dpforest.forest.tree import Estimate, Forest
-from dpforest.privacy import walk
+from dpforest.privacy import composition
 from dpforest.privacy.events import Charge, Mechanism
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Date, Schema
@@ -38,7 +38,7 @@ def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]
         return []
     n_rows = schema.n_rows if schema.n_rows is not None else 0.0 if forest.n_records is None else forest.n_records.value
     n_rows *= float(ledger.sample_share)
-    charges = [entry for book in ledger.books for _, entry in walk.entries(book.root) if isinstance(entry, Charge)]
+    charges = [entry for book in ledger.books for _, entry in composition.entries(book.root) if isinstance(entry, Charge)]
     mechanisms = [charge.mechanism for charge in charges if charge.label == "location of the target"]
     known = [mechanism.parameters for mechanism in mechanisms if isinstance(mechanism, Mechanism)]
     if all(n_rows * each["rate"] * each["width"] >= LEAST_SIGNAL for each in known if "rate" in each):

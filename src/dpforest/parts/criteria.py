@@ -11,7 +11,7 @@ from numba import njit
 
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.parts.part import Part
-from dpforest.privacy.base import Bound
+from dpforest.privacy.bounds import Bound
 from dpforest.schema import TARGET_STEPS, Bounded, Classes, Target
 
 UNITS = 64  # score units for one record, for one record and one nat, or for one squared range

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.parts.part import Part
-from dpforest.privacy.base import Bound, Sensitivity
+from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed

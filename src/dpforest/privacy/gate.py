@@ -12,7 +12,7 @@ from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, KNorm
 from dpforest.mechanisms.thresholds import threshold
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import exact
-from dpforest.privacy.base import Blocks, Bound, Sensitivity
+from dpforest.privacy.bounds import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import THRESHOLD_DELTA, Mechanism, Purpose
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed

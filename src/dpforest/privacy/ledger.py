@@ -8,7 +8,7 @@ inside it add up:
     parallel     the largest (each child is about other records)
     bootstrap    exp(sum) - 1 (a step on a Poisson(1) bootstrap of the records)
 
-and all of it times its ``copies`` (equal steps on the same records); see ``walk``.
+and all of it times its ``copies`` (equal steps on the same records); see ``composition``.
 
 Charges are for adding or removing one of the records that are used. ``epsilon`` and ``spent`` are about the protected unit,
 of which at most ``rows`` records are used.
@@ -25,7 +25,7 @@ from typing import Any
 from dpforest.common.jsonable import jsonable
 from dpforest.common.text import as_html
 from dpforest.errors import AccountingError, BudgetError
-from dpforest.privacy import walk
+from dpforest.privacy import composition
 from dpforest.privacy.accountants import Accountant, make_accountant
 from dpforest.privacy.amounts import exact, sum_up
 from dpforest.privacy.events import (
@@ -54,7 +54,7 @@ class Book:
     @property
     def total(self) -> float:
         """What all charges cost a record together, in the accountant's unit; rounded up."""
-        return walk.rounded(walk.priced(self.root, self.accountant).cost)
+        return composition.rounded(composition.priced(self.root, self.accountant).cost)
 
 
 class Ledger:
@@ -153,12 +153,12 @@ class Ledger:
     @property
     def leaks(self) -> list[Leak]:
         """All exact values that were opened without a mechanism."""
-        return [entry for book in self.books for _, entry in walk.entries(book.root) if isinstance(entry, Leak)]
+        return [entry for book in self.books for _, entry in composition.entries(book.root) if isinstance(entry, Leak)]
 
     @property
     def n_entries(self) -> int:
         """The number of charges and leaks in all books."""
-        return sum(1 for book in self.books for _ in walk.entries(book.root))
+        return sum(1 for book in self.books for _ in composition.entries(book.root))
 
     def entries(self) -> list[dict[str, Any]]:
         """One dictionary for each charge or leak: label, mechanism, epsilon or rho of a record, and scope."""
@@ -170,7 +170,7 @@ class Ledger:
                 "scope": " / ".join(scope.label for scope in scopes),
             }
             for book in self.books
-            for scopes, entry in walk.entries(book.root)
+            for scopes, entry in composition.entries(book.root)
         ]
 
     @contextmanager
@@ -185,15 +185,15 @@ class Ledger:
             yield scope
         finally:
             self._open.pop()
-            scope.known = walk.charged(scope, self.accountant)
-            walk.settle(self._open[-1], self.accountant)
+            scope.known = composition.charged(scope, self.accountant)
+            composition.settle(self._open[-1], self.accountant)
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
         """Open a scope of this ledger again, in which charges are entered while the block runs."""
-        if not any(found is scope for found in walk.scopes(self.root)):
+        if not any(found is scope for found in composition.scopes(self.root)):
             raise AccountingError(f"The scope {scope.label!r} is not in this ledger; its charges would count nowhere.")
-        for found in walk.scopes(self.root):
+        for found in composition.scopes(self.root):
             found.known, found.settled, found.n_settled = None, Fraction(0), 0
         self._open.append(scope)
         try:
@@ -219,7 +219,7 @@ class Ledger:
             left = exact(budget) - Fraction(self._charged())
             raise BudgetError.over(str(purpose), amount, float(left), budget, self.unit)
         self.n_charges += 1
-        walk.settle(self._open[-1], self.accountant)
+        composition.settle(self._open[-1], self.accountant)
 
     def _check_thresholds(self, mechanism: Mechanism) -> None:
         """Raise if the last charge is for a list of values, and the deltas of all lists are more than the book has."""
@@ -229,7 +229,7 @@ class Ledger:
             raise AccountingError(f"A list of values cannot be released inside the scope {self._open[-1].label!r}.")
         asked, most = mechanism.parameters[THRESHOLD_DELTA], exact(self.accountant.threshold_delta)
         taken = sum(
-            (entry.mechanism.parameters.get(THRESHOLD_DELTA, 0) for _, entry in walk.entries(self.root)), Fraction(0)
+            (entry.mechanism.parameters.get(THRESHOLD_DELTA, 0) for _, entry in composition.entries(self.root)), Fraction(0)
         )
         if taken > most:
             left = float(most - taken + asked)
@@ -237,7 +237,7 @@ class Ledger:
 
     def _charged(self) -> Fraction | float:
         """What all charges of the open book cost, as an exact fraction; leaks, whose cost is infinite, are left out."""
-        return walk.charged(self.root, self.accountant)
+        return composition.charged(self.root, self.accountant)
 
     def leak(self, purpose: Purpose | str, reason: str) -> None:
         """Enter a leak, for an exact value that is opened without a mechanism: the total becomes infinite."""

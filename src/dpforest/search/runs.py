@@ -8,8 +8,8 @@ from typing import Any
 
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.privacy.accountants import make_accountant
-from dpforest.privacy.base import Sensitivity
 from dpforest.privacy.best_of_runs import charge_selection
+from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose, Scope
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

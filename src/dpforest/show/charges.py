@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpforest.privacy.composition import Priced, divided, entries, priced, shared
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Charge, Leak, Purpose, Scope
 from dpforest.privacy.ledger import Book, Ledger
-from dpforest.privacy.walk import Priced, divided, entries, priced, shared
 
 Block = dict[str, Any]
 

@@ -5,8 +5,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from dpforest.common.text import percent
+from dpforest.privacy.composition import entries, shared
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.walk import entries, shared
 from dpforest.schema import Schema
 from dpforest.schema.words import Unknown, unknowns
 

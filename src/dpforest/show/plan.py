@@ -25,10 +25,10 @@ from dpforest.parts.shape import Facts
 from dpforest.pipeline import fit_forest, public_facts, sampled_facts
 from dpforest.privacy.accountants import check_whole, make_accountant
 from dpforest.privacy.amounts import exact
+from dpforest.privacy.composition import entries
 from dpforest.privacy.events import Mechanism
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.walk import entries
 from dpforest.recipes import get_recipe, is_listed
 from dpforest.records.vault import Vault
 from dpforest.schema import Schema

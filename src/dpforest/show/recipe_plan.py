@@ -9,8 +9,8 @@ from typing import Any
 
 from dpforest.common.text import counted
 from dpforest.parts.recipe import Recipe
+from dpforest.privacy.composition import entries
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.walk import entries
 from dpforest.show.gaps import shares_by_kind
 
 # The fields of a recipe that are shown, and what each is called.

@@ -6,9 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from dpforest.privacy.composition import Priced, entries, shared
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose, Scope
 from dpforest.privacy.ledger import Book, Ledger
-from dpforest.privacy.walk import Priced, entries, shared
 from dpforest.show.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, axes, drawable, in_percent, say
 from dpforest.show.plots.given import check_forest
 
