@@ -40,7 +40,7 @@ from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
-from dpforest.parts.recipe import Recipe, outside_parts
+from dpforest.parts.recipe import Recipe
 from dpforest.parts.secret_sample import ALL_ROWS
 from dpforest.pipeline import fit_forest, public_facts
 from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
@@ -49,7 +49,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe
 from dpforest.recipes.catalogue import equals_listed
-from dpforest.recipes.fingerprint import fingerprint
+from dpforest.recipes.own import fingerprint, outside_parts
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
 from dpforest.records.doors import closed_if_refused, ids_of, is_elsewhere, opened, seal_elsewhere, target_beside

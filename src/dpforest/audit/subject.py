@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
-from dpforest.parts.recipe import Recipe, outside_parts
+from dpforest.parts.recipe import Recipe
 from dpforest.recipes import get_recipe, is_listed
-from dpforest.recipes.fingerprint import fingerprint
+from dpforest.recipes.own import fingerprint, outside_parts
 from dpforest.schema import Classes, Schema
 
 

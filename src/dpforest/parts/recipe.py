@@ -1,11 +1,7 @@
 """Recipes: a whole algorithm as a list of parts, and the kinds of parts that ask the counter. Sees public values only."""
 
-import inspect
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property, lru_cache, partial
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -27,10 +23,6 @@ from dpforest.records.base import Counter
 from dpforest.schema import Classes, Schema
 from dpforest.schema.grid import Grid
 
-# Types of values that hold no code, and of containers of values.
-PLAIN = (type(None), bool, int, float, complex, str, bytes)
-COLLECTIONS = (tuple, list, set, frozenset)
-MAPPINGS = (dict, MappingProxyType)
 NUMBER = (int, float, np.number)
 # Names that ``recipe_params`` may set for all recipes, and the paths of their fields.
 COMMON_PARAMETERS = {"sample_rows": "secret_sample.rows"}
@@ -287,62 +279,3 @@ def _replace_at(part: Any, path: list[str], value: Any) -> Any:
     if isinstance(part, tuple):
         return (*part[: int(path[0])], value, *part[int(path[0]) + 1 :])
     return replace(part, **{path[0]: value})
-
-
-def outside_parts(*parts: Any) -> tuple[str, ...]:
-    """Names of all types and functions in these parts, at any depth, that are defined outside of the library.
-
-    Of a recipe only what can run counts, so not what its ``parameters`` could still be set to.
-    """
-    found, seen, waiting = set(), {}, list(parts)
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen or _is_plain(part):
-            continue
-        seen[id(part)] = part
-        if type(part) in COLLECTIONS:
-            waiting += part
-        elif type(part) in MAPPINGS:
-            waiting += part.values()
-        elif isinstance(part, MethodType):
-            waiting += [part.__self__, part.__func__]
-        elif type(part) is partial:
-            waiting += [part.func, part.args, part.keywords]
-        else:
-            kind: Any = part if isinstance(part, type | FunctionType | BuiltinFunctionType) else type(part)
-            home, name = str(kind.__module__), kind.__qualname__
-            if isinstance(kind, FunctionType):
-                # Not what it says of itself: a decorator may have copied that from what it wraps.
-                home, name = str(kind.__globals__.get("__name__")), kind.__code__.co_qualname
-            if not _is_of_library(home, name, kind):
-                found.add(f"{home}.{name}")
-            if kind is type(part):
-                inside = getattr(part, "__dict__", {})
-                waiting += [value for name, value in inside.items() if kind is not Recipe or name != "parameters"]
-                # What is set on a value hides what its class says.
-                said = _class_attributes(kind)  # type: ignore[arg-type]  # classes can be hashed
-                found |= {f"{home}.{name}.{other}" for other in said & inside.keys()}
-    return tuple(sorted(found))
-
-
-def _is_of_library(home: str, name: str, kind: Any) -> bool:
-    """Whether this very class or function is what the library's module ``home`` has by this name."""
-    if home.partition(".")[0] != __name__.partition(".")[0]:
-        return False
-    found: Any = sys.modules.get(home)
-    for step in name.split("."):
-        found = getattr(found, step, None)
-    return found is kind
-
-
-@lru_cache(maxsize=512)
-def _class_attributes(kind: Any) -> frozenset[str]:
-    """Names that a class sets for all its values, without fields and cached properties, which belong to one value."""
-    own = {item.name for item in fields(kind)} if is_dataclass(kind) else set()
-    once = {name for name in dir(kind) if isinstance(inspect.getattr_static(kind, name), cached_property)}
-    return frozenset(dir(kind)) - own - once
-
-
-def _is_plain(value: Any) -> bool:
-    is_array = type(value) is np.ndarray and value.dtype.kind != "O"
-    return type(value) in PLAIN or is_array or (isinstance(value, np.generic) and type(value).__module__ == "numpy")

@@ -8,8 +8,9 @@ from typing import Any
 
 from dpforest.errors import ParameterError, shown
 from dpforest.growing.choosing import Medians
-from dpforest.parts.recipe import ByTarget, Recipe, outside_parts
+from dpforest.parts.recipe import ByTarget, Recipe
 from dpforest.recipes import private
+from dpforest.recipes.own import outside_parts
 
 
 @cache

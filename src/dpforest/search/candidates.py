@@ -12,10 +12,11 @@ from dpforest.errors import DPForestError, ParameterError, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import check_parameters, whose_parts
 from dpforest.mechanisms import Entropy
-from dpforest.parts.recipe import Recipe, outside_parts
+from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.pipeline import NO_SAMPLE
 from dpforest.privacy.accountants import make_accountant
+from dpforest.recipes.own import outside_parts
 from dpforest.schema import Schema
 
 # The parameters that a search can vary; all else is for the search, or would change what is promised.
