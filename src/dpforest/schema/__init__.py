@@ -16,37 +16,10 @@ from dpforest.schema.kinds import (
     Numeric,
     Target,
 )
-from dpforest.schema.schema import (
-    MOST_FILE_BYTES,
-    UNFILLED,
-    Schema,
-    read_schema_file,
-    toml_tables,
-    toml_value,
-    unfilled,
-)
+from dpforest.schema.schema import MOST_FILE_BYTES, UNFILLED, Schema, read_schema_file, toml_tables, toml_value, unfilled
 
 __all__ = [
-    "ALWAYS_MISSING",
-    "BUCKETS",
-    "FINE_STEPS",
-    "LONGEST_TEXT",
-    "MOST_FILE_BYTES",
-    "MOST_NUMBER",
-    "SECONDS_OF_DAY",
-    "TARGET_STEPS",
-    "UNFILLED",
-    "Bounded",
-    "Categorical",
-    "Classes",
-    "Date",
-    "Feature",
-    "Format",
-    "Numeric",
-    "Schema",
-    "Target",
-    "read_schema_file",
-    "toml_tables",
-    "toml_value",
-    "unfilled",
-]
+    "ALWAYS_MISSING", "BUCKETS", "FINE_STEPS", "LONGEST_TEXT", "MOST_FILE_BYTES", "MOST_NUMBER", "SECONDS_OF_DAY",
+    "TARGET_STEPS", "UNFILLED", "Bounded", "Categorical", "Classes", "Date", "Feature", "Format", "Numeric", "Schema",
+    "Target", "read_schema_file", "toml_tables", "toml_value", "unfilled",
+]  # fmt: skip

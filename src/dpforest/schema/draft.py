@@ -77,22 +77,14 @@ def draft(
     """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
     columns = {name: kind for name, kind in kinds.items() if name != target and kind != UNUSABLE}
     features = {name: ENTRIES[kind] for name, kind in (_by_patterns(columns) if with_patterns else columns).items()}
-    content = {
-        "vouched_by": UNFILLED,
-        "one_row_per_person": UNFILLED,
-        "target": _target(kinds, target),
-        "features": features,
-    }
+    own: dict[str, object] = {"name": UNFILLED if target is None else target, "kind": UNFILLED}
+    if target is not None and kinds[target] in ("number", "whole"):
+        own["kind"] = "bounded"
+    elif target is not None:
+        own |= {"kind": "classes", "labels": [False, True] if kinds[target] == "truth" else UNFILLED}
+    content = {"vouched_by": UNFILLED, "one_row_per_person": UNFILLED, "target": own, "features": features}
     entries = {} if format is None else format.to_dict()
     return content | {"format": entries} if entries else content
-
-
-def _target(kinds: Mapping[str, str], target: str | None) -> dict[str, object]:
-    if target is None:
-        return {"name": UNFILLED, "kind": UNFILLED}
-    if kinds[target] in ("number", "whole"):
-        return {"name": target, "kind": "bounded"}
-    return {"name": target, "kind": "classes", "labels": [False, True] if kinds[target] == "truth" else UNFILLED}
 
 
 def _by_patterns(kinds: dict[str, str]) -> dict[str, str]:
@@ -104,38 +96,27 @@ def _by_patterns(kinds: dict[str, str]) -> dict[str, str]:
         if begins := BEGINNING.match(name):
             alike.setdefault(begins[0] + ANY, Counter())[kind] += 1
     # A pattern has the kind that most of its columns have; the others are named, and names win over patterns. The longest
-    # pattern, which says most, is the first: that one has a column which several match.
-    commonest = {pattern: counts.most_common(1)[0] for pattern, counts in sorted(alike.items(), key=_longest_first)}
+    # pattern, which says most, is the first, and so has the columns that several match.
+    commonest = {pattern: alike[pattern].most_common(1)[0] for pattern in sorted(alike, key=len, reverse=True)}
     patterns = {pattern: kind for pattern, (kind, n_columns) in commonest.items() if n_columns >= LEAST_ALIKE}
-    named = {name: kind for name, kind in kinds.items() if patterns.get(_first_match(patterns, name)) != kind}
-    return patterns | named
-
-
-def _longest_first(item: tuple[str, object]) -> int:
-    return -len(item[0])
-
-
-def _first_match(patterns: Mapping[str, str], name: str) -> str:
-    return next((pattern for pattern in patterns if matches(pattern, name)), "")
+    by_pattern = {name: next((kind for each, kind in patterns.items() if matches(each, name)), "") for name in kinds}
+    return patterns | {name: kind for name, kind in kinds.items() if by_pattern[name] != kind}
 
 
 def toml_draft(content: Mapping[str, Any]) -> str:
-    """The draft as TOML text, with comments that say what belongs to each entry, and what would make it sharper."""
+    """The draft as TOML text, with comments on what belongs to each entry, and on what would make it sharper."""
     has_pattern = any(ANY in name for name in content["features"])
+    entries = content.get("format", {})
     lines = [
         WHY + (STAR if has_pattern else ""),
         f"vouched_by = {toml_value(content['vouched_by'])}  # who says that these facts are public, and why",
         f"one_row_per_person = {toml_value(content['one_row_per_person'])}  # {UNIT}",
         "# n_rows = ...  # only if the number of rows is public",
-        *_format_lines(content.get("format", {})),
+        *([FORMAT] if entries else []),
+        *(f"{name} = {toml_value(value)}  # {ABOUT_FORMAT[name]}" for name, value in entries.items()),
         *toml_tables({name: part for name, part in content.items() if name != "format"}, _comments),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _format_lines(entries: Mapping[str, Any]) -> list[str]:
-    lines = [f"{name} = {toml_value(value)}  # {ABOUT_FORMAT[name]}" for name, value in entries.items()]
-    return [FORMAT, *lines] if lines else []
 
 
 def _comments(part: Mapping[str, Any]) -> tuple[str, ...]:

@@ -52,11 +52,10 @@ class Format:
     __repr__ = call
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.separator, str) and len(self.separator) == 1 and self.separator.isascii()) or (
-            self.separator in '"\r\n\0'
-        ):
+        mark = self.separator
+        if not (isinstance(mark, str) and len(mark) == 1 and mark.isascii()) or mark in '"\r\n\0':
             raise SchemaError(
-                f"The separator of cells must be one character such as ',', ';', '|' or a tab, not {shown(self.separator)}."
+                f"The separator of cells must be one character such as ',', ';', '|' or a tab, not {shown(mark)}."
             )
         object.__setattr__(self, "encoding", _known_encoding(self.encoding))
         if self.decimal not in DECIMALS:
@@ -76,8 +75,8 @@ class Format:
         object.__setattr__(self, "missing_in", MappingProxyType({name: words for name, words in own.items() if words}))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        marks = (self.separator, self.encoding, self.decimal, self.thousands)
-        return Format, (*marks, self.missing, dict(self.missing_in), self.dates)
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Format, tuple((values | {"missing_in": dict(self.missing_in)}).values())
 
     def iso_date(self, text: str) -> str:
         """A date that is written in the order of the format, as ISO 8601 writes it; any other text as it is."""

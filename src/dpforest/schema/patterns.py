@@ -5,14 +5,15 @@ a ``*`` in it. Columns that are named otherwise, and the target, match no patter
 one that is listed first has it.
 """
 
+import glob
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from dpforest.errors import TableError
-from dpforest.schema.kinds import Feature
 from dpforest.schema.schema import Schema
 
-ANY = "*"
+ANY, MOST_SHOWN = "*", 8
 
 
 def patterns_of(schema: Schema) -> list[str]:
@@ -22,34 +23,19 @@ def patterns_of(schema: Schema) -> list[str]:
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a name is the pattern with some characters, or none, in the place of each ``*``."""
-    first, *rest = pattern.split(ANY)
-    if not rest:
-        return name == pattern
-    *middle, last = rest
-    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
-        return False
-    place, end = len(first), len(name) - len(last)
-    # Each part at the first place where it fits leaves most room for the others; time grows with the length of the name.
-    for part in middle:
-        place = name.find(part, place, end)
-        if place < 0:
-            return False
-        place += len(part)
-    return True
+    return fnmatchcase(name, ANY.join(map(glob.escape, pattern.split(ANY))))  # no other character is special
 
 
 def columns_of_patterns(schema: Schema, names: Sequence[str], besides: Collection[str | None] = ()) -> dict[str, list[str]]:
-    """The columns that each pattern of a schema stands for, in the order of the table, which has columns of these names.
+    """The columns that each pattern stands for, by the names of a table's columns and in their order.
 
     Columns of ids match none: the one that the schema names, and those in ``besides``.
     """
     found: dict[str, list[str]] = {name: [] for name in patterns_of(schema) if name not in names}
     taken = {*schema.features, schema.target.name, schema.id_column, *besides}
     for name in dict.fromkeys(names):
-        if name not in taken:
-            pattern = next((each for each in found if matches(each, name)), None)
-            if pattern is not None:
-                found[pattern].append(name)
+        if name not in taken and (pattern := next((each for each in found if matches(each, name)), None)):
+            found[pattern].append(name)
     return found
 
 
@@ -72,19 +58,12 @@ def expanded(
             "has none. Pass a table with names (of pandas, polars or pyarrow), or declare each column."
         )
     found = columns_of_patterns(schema, given, besides)
-    for pattern, own in found.items():
-        if not own:
-            raise TableError(
-                f"The pattern {pattern!r} of the schema matches no column of {where} that is not named otherwise. "
-                f"{_first_of(given)} Correct the pattern, or delete it."
-            )
-    features: dict[str, Feature] = {}
-    for name, part in schema.features.items():
-        features |= dict.fromkeys(found[name], part) if name in found else {name: part}
-    return replace(schema, features=features)
-
-
-def _first_of(names: Sequence[str], most: int = 8) -> str:
-    listed = ", ".join(map(repr, names[:most])) or "none"
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"Its columns are {listed}{more}."
+    if idle := [pattern for pattern, own in found.items() if not own]:
+        listed = ", ".join(map(repr, given[:MOST_SHOWN])) or "none"
+        more = f" and {len(given) - MOST_SHOWN} more" if len(given) > MOST_SHOWN else ""
+        raise TableError(
+            f"The pattern {idle[0]!r} of the schema matches no column of {where} that is not named otherwise. Its columns "
+            f"are {listed}{more}. Correct the pattern, or delete it."
+        )
+    columns = [(each, part) for name, part in schema.features.items() for each in found.get(name, [name])]
+    return replace(schema, features=dict(columns))

@@ -7,7 +7,7 @@ import json
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any
 
 from dpforest.common.entries import read_entries
 from dpforest.common.files import write_whole
-from dpforest.common.jsonable import to_json
+from dpforest.common.jsonable import to_json, unboxed
 from dpforest.common.text import as_html, without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
@@ -23,15 +23,11 @@ from dpforest.schema.kinds import KINDS, Categorical, Feature, Target, call
 
 # Entries of a schema file beside its columns and its format.
 FACTS = ("n_rows", "source", "vouched_by", "one_row_per_person")
+FACTS_BY_DEFAULT = ("source", "declared")
 # Stands in a draft for what a person has to fill in.
 UNFILLED = "?"
 # A list of a million names; as objects of Python it takes some thirty times the memory.
 MOST_FILE_BYTES = 1 << 25
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str):
-        raise SchemaError(f"A column name must be text, not {shown(name)}.")
 
 
 @dataclass(frozen=True)
@@ -66,50 +62,36 @@ class Schema:
         if not isinstance(self.features, Mapping) or not self.features:
             raise SchemaError("Schema(features=...) needs a mapping from column name to Numeric, Categorical or Date.")
         for name, feature in self.features.items():
-            _check_name(name)
             if not isinstance(feature, Feature):
-                raise SchemaError(
-                    f"Feature {name!r} must be Numeric(...), Categorical(...) or Date(...), not {_described(feature)}."
-                )
+                given = _described(feature)
+                raise SchemaError(f"Feature {name!r} must be Numeric(...), Categorical(...) or Date(...), not {given}.")
             if isinstance(feature, Categorical) and feature.learn and feature.categories:
                 raise SchemaError(f"Feature {name!r} has a list of categories, so there is none to learn.")
-        if not isinstance(self.target, Target):
-            raise SchemaError(
-                f"Schema(target=...) must be Classes([...]) for classification or Bounded() for "
-                f"regression, not {_described(self.target)}."
-            )
-        _check_name(self.target.name)
-        if self.target.name in self.features:
-            raise SchemaError(f"Column {self.target.name!r} is declared both as a feature and as the target.")
-        if self.n_rows is not None and (
-            isinstance(self.n_rows, bool) or not isinstance(self.n_rows, numbers.Integral) or not 0 <= self.n_rows < 1 << 63
-        ):
-            raise SchemaError(
-                f"Schema(n_rows=...) must be a whole number of 64 bits that is public, or None, not {shown(self.n_rows)}."
-            )
-        if self.vouched_by is not None and not isinstance(self.vouched_by, str):
-            raise SchemaError(f"Schema(vouched_by=...) must be text or None, not {shown(self.vouched_by)}.")
-        if not isinstance(self.format, Format):
-            raise SchemaError(f"Schema(format=...) must be Format(...), not {shown(self.format)}.")
-        self._check_unit()
-        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
-
-    def _check_unit(self) -> None:
-        stated = self.one_row_per_person
+        target, n_rows, stated = self.target, self.n_rows, self.one_row_per_person
+        kinds = "Classes([...]) for classification or Bounded() for regression"
+        _require(target, isinstance(target, Target), "target", kinds)
+        for name in (*self.features, target.name):
+            if not isinstance(name, str):
+                raise SchemaError(f"A column name must be text, not {shown(name)}.")
+        if target.name in self.features:
+            raise SchemaError(f"Column {target.name!r} is declared both as a feature and as the target.")
+        is_count = isinstance(n_rows, numbers.Integral) and not isinstance(n_rows, bool) and 0 <= n_rows < 1 << 63
+        _require(n_rows, n_rows is None or is_count, "n_rows", "a whole number of 64 bits that is public, or None")
+        _require(self.vouched_by, isinstance(self.vouched_by, str | None), "vouched_by", "text or None")
+        _require(self.format, isinstance(self.format, Format), "format", "Format(...)")
         if stated is False:
             raise SchemaError(
                 "one_row_per_person = false does not say whose rows they are. Name the column that does; if there is none, "
                 "leave the entry out: then epsilon is for one row."
             )
-        if stated is not None and stated is not True and not (isinstance(stated, str) and stated):
-            raise SchemaError(
-                f"Schema(one_row_per_person=...) must be True, the name of the column of ids, or None, not {shown(stated)}."
-            )
-        if self.id_column in (*self.features, self.target.name):
+        is_unit = stated is None or stated is True or (isinstance(stated, str) and stated != "")
+        _require(stated, is_unit, "one_row_per_person", "True, the name of the column of ids, or None")
+        if self.id_column in (*self.features, target.name):
             raise SchemaError(
                 f"Column {self.id_column!r} says whose row it is (one_row_per_person), so it is neither a feature nor the "
                 "target. Delete it there."
             )
+        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
 
     @property
     def id_column(self) -> str | None:
@@ -131,7 +113,7 @@ class Schema:
         return tuple(name for name, part in self.features.items() if isinstance(part, Categorical) and part.learn)
 
     def for_pandas(self) -> dict[str, Any]:
-        """What ``pandas.read_csv`` has to be told to read a text file as the command line does: ``read_csv(path, **this)``.
+        """Arguments with which ``pandas.read_csv(path, **arguments)`` reads a text file as the command line does.
 
         Above all columns of text stay text: pandas would turn "01" into 1 and "TRUE" into True. The schema must name its
         columns without patterns, as that of a fitted model does.
@@ -155,28 +137,18 @@ class Schema:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = (self.n_rows, self.source, self.vouched_by, self.format, self.one_row_per_person)
-        return (Schema, (dict(self.features), self.target, *facts))
+        first, *rest = (getattr(self, each.name) for each in fields(self))
+        return Schema, (dict(first), *rest)
 
     _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of a schema file, as plain values."""
-        content: dict[str, Any] = {
-            "features": {name: feature.to_dict() for name, feature in self.features.items()},
-            "target": self.target.to_dict(),
-        }
-        if self.n_rows is not None:
-            content["n_rows"] = int(self.n_rows)
-        if self.source != "declared":
-            content["source"] = self.source
-        if self.vouched_by is not None:
-            content["vouched_by"] = self.vouched_by
-        if self.one_row_per_person is not None:
-            content["one_row_per_person"] = self.one_row_per_person
-        if entries := self.format.to_dict():
-            content["format"] = entries
-        return content
+        features = {name: feature.to_dict() for name, feature in self.features.items()}
+        facts = {name: unboxed(getattr(self, name)) for name in FACTS}
+        stated = {name: value for name, value in facts.items() if value is not None and (name, value) != FACTS_BY_DEFAULT}
+        entries = self.format.to_dict()
+        return {"features": features, "target": self.target.to_dict(), **stated} | ({"format": entries} if entries else {})
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Schema":
@@ -197,8 +169,7 @@ class Schema:
     def from_file(cls, path: str | Path) -> "Schema":
         """The schema in a ``.json`` or ``.toml`` file; raises ``SchemaError`` for a draft that is not filled in."""
         content = read_schema_file(path)
-        open_entries = unfilled(content)
-        if open_entries:
+        if open_entries := unfilled(content):
             raise SchemaError(
                 f"The schema {path} is a draft: {len(open_entries)} of its entries are still {UNFILLED!r}, such as "
                 f"{open_entries[0]}. Fill them in from what is public, not from the rows; 'dpforest schema check' lists all."
@@ -207,15 +178,13 @@ class Schema:
 
     def to_file(self, path: str | Path) -> None:
         """Write the schema to a ``.json`` or ``.toml`` file."""
-        path = Path(path)
+        path, content = Path(path), self.to_dict()
         writers = {".json": json_text, ".toml": _toml_text}
         if path.suffix not in writers:
             raise SchemaError(f"A schema file ends in .json or .toml, not {path.suffix!r} ({path}).")
-        content = self.to_dict()
         _check_storable(content)
-        text = writers[path.suffix](content)
         try:
-            write_whole(path, text.encode("utf-8"))
+            write_whole(path, writers[path.suffix](content).encode("utf-8"))
         except (OutputError, UnicodeEncodeError) as error:
             raise SchemaError(f"The schema cannot be written to {path}: {error}") from None
 
@@ -249,6 +218,11 @@ def _described(value: Any) -> str:
     return repr(value) if isinstance(value, Feature | Target) else shown(value)
 
 
+def _require(value: Any, holds: bool, name: str, wanted: str) -> None:
+    if not holds:
+        raise SchemaError(f"Schema({name}=...) must be {wanted}, not {_described(value)}.")
+
+
 def _part(what: str, content: Any) -> Any:
     kind = content.get("kind") if isinstance(content, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
@@ -257,10 +231,8 @@ def _part(what: str, content: Any) -> Any:
     try:
         return KINDS[kind](**arguments)
     except TypeError:
-        raise SchemaError(
-            f"In the schema file, {what} of kind {kind!r} has missing or unknown entries: "
-            f"{', '.join(sorted(arguments)) or 'none given'}."
-        ) from None
+        given = ", ".join(sorted(arguments)) or "none given"
+        raise SchemaError(f"In the schema file, {what} of kind {kind!r} has missing or unknown entries: {given}.") from None
 
 
 def _check_storable(values: Any) -> None:

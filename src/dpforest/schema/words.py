@@ -34,10 +34,8 @@ def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".forma
         asked = "second, weekday, month, hour" if part.time else "day, weekday, month"
         ends = [f"from {part.lower}"] * (part.lower is not None) + [f"to {part.upper}"] * (part.upper is not None)
         return " ".join(["a point in time" if part.time else "a date", *ends]) + f": {asked}"
-    return "" if isinstance(part, Classes) else _number_words(part, figure)
-
-
-def _number_words(part: Numeric | Bounded, figure: Callable[[Any], str]) -> str:
+    if isinstance(part, Classes):
+        return ""
     whole = isinstance(part, Numeric) and part.integer
     if part.lower is None and part.upper is None:
         return f"any {'whole number' if whole else 'number'}"
@@ -49,7 +47,7 @@ def _number_words(part: Numeric | Bounded, figure: Callable[[Any], str]) -> str:
 
 
 def how_found(part: Feature | Target) -> str:
-    """What a fit does to find out what a schema does not say of a column, such as where its numbers lie; "" if nothing."""
+    """How a fit finds out what a schema does not say of a column, such as where its numbers lie; "" if nothing."""
     if isinstance(part, Categorical):
         return "; a part of the budget buys a list of the common ones" if part.learn else ""
     if not isinstance(part, Numeric | Bounded) or part.has_bounds:
@@ -69,7 +67,7 @@ def format_words(entries: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Columns of which a schema lacks the same, what the budget pays for because of it, and what knowing it would buy."""
+    """Columns of which a schema lacks the same fact, its cost in the budget, and the gain of knowing it."""
 
     columns: tuple[str, ...]
     lacks: str
@@ -80,30 +78,21 @@ class Unknown:
 
 
 def unknowns(schema: Schema) -> list[Unknown]:
-    """What a schema does not say about its columns, one entry for columns that lack the same; sharpening is optional."""
+    """The facts that a schema does not state, each with the columns that lack it; to state them is optional."""
     parts, target = schema.features, schema.target
-    ranges = (n for n, part in parts.items() if isinstance(part, Numeric) and not part.has_bounds)
-    lists = {n: part.learn for n, part in parts.items() if isinstance(part, Categorical) and part.by_text}
+    ranges = tuple(name for name, part in parts.items() if isinstance(part, Numeric) and not part.has_bounds)
+    lists = {name: part.learn for name, part in parts.items() if isinstance(part, Categorical) and part.by_text}
+    learnt, hashed = (tuple(name for name in lists if lists[name] == learn) for learn in (True, False))
     scale = (target.name,) if isinstance(target, Bounded) and not target.has_bounds else ()
     found = [
-        Unknown(
-            tuple(ranges), "bounds", GRID, "to find where numbers lie", "cuts lie at every scale, which costs nothing",
-            "with lower and upper no cut is wasted outside of them, and there is less to find",
-        ),
-        Unknown(
-            scale, "bounds of the target", SCALE, "to find the scale of the target", "nothing is paid to find it",
-            "with lower and upper there is less to find",
-        ),
-        Unknown(
-            tuple(name for name, learn in lists.items() if learn), "list", LIST, "to find the common values",
-            "nothing is paid to find the common values",
-            "with a public list nothing is paid for one, and rare values are told apart too",
-        ),
-        Unknown(
-            tuple(name for name, learn in lists.items() if not learn), "list", (), "",
-            f"values share {BUCKETS} buckets, which costs nothing",
-            "with a public list each value has its own code; learn = true buys a list, where delta is above 0",
-        ),
+        Unknown(ranges, "bounds", GRID, "to find where numbers lie", "cuts lie at every scale, which costs nothing",
+                "with lower and upper no cut is wasted outside of them, and there is less to find"),
+        Unknown(scale, "bounds of the target", SCALE, "to find the scale of the target", "nothing is paid to find it",
+                "with lower and upper there is less to find"),
+        Unknown(learnt, "list", LIST, "to find the common values", "nothing is paid to find the common values",
+                "with a public list nothing is paid for one, and rare values are told apart too"),
+        Unknown(hashed, "list", (), "", f"values share {BUCKETS} buckets, which costs nothing",
+                "with a public list each value has its own code; learn = true buys a list, where delta is above 0"),
     ]  # fmt: skip
     return [each for each in found if each.columns]
 
@@ -130,7 +119,7 @@ def unit_words(schema: Schema) -> str:
 def unit_doubts(schema: Schema, unit: str, is_promised: bool, protect: str = f"give {TO_PROTECT}") -> Iterator[str]:
     """Warnings before a fit that protects a ``unit``: of ids among the features and, if it promises anything, of the unit.
 
-    They follow from the names of columns and the schema, and from no row. ``protect`` says how to protect persons.
+    They follow from the schema alone. ``protect`` says how to protect persons.
     """
     if names := [name for name in schema.features if is_id_name(name)]:
         yield (
