@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.core.results import Case, Row
 from benchmarks.core.trials import fit, run, spent_by
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.schema import Schema
 
 # Records by which a leaf is away from its even share, where tails are measured.

@@ -10,7 +10,7 @@ from dpforest.growing import choosing
 from dpforest.growing.growth import Growth
 from dpforest.parts.proposals import Menu
 from dpforest.privacy.gate import Gate
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.records.vault import Vault
 
 # What a fit spends its time on, and the functions that do it, by their class or module. None calls another.

@@ -52,9 +52,17 @@ from dpforest.recipes.catalogue import equals_listed
 from dpforest.recipes.own import fingerprint, outside_parts
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import closed_if_refused, ids_of, is_elsewhere, opened, seal_elsewhere, target_beside
-from dpforest.records.memory.counter import Guarded
-from dpforest.records.names import header_of, names_of
+from dpforest.records.counter import Guarded
+from dpforest.records.doors import (
+    closed_if_refused,
+    header_of,
+    ids_of,
+    is_elsewhere,
+    names_of,
+    opened,
+    seal_elsewhere,
+    target_beside,
+)
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.records.source import Source
 from dpforest.records.vault import Vault

@@ -9,10 +9,9 @@ from sklearn.utils.validation import validate_data
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
-from dpforest.records.codes import encode
 from dpforest.records.columns import near_names, read_columns
-from dpforest.records.doors import in_order
-from dpforest.records.names import header_of, names_of
+from dpforest.records.doors import header_of, in_order, names_of
+from dpforest.records.encoding import encode
 
 # Rows that are encoded and walked down the trees at once.
 CHUNK_ROWS = 1 << 14

@@ -122,9 +122,7 @@ def test_the_private_path_exists_and_every_extra_is_documented():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text", ["from dpforest.records.memory.counter import MemoryCounter", "import dpforest.records.columns"]
-)
+@pytest.mark.parametrize("text", ["from dpforest.records.counter import MemoryCounter", "import dpforest.records.columns"])
 def test_a_new_module_that_imports_what_sees_rows_breaks_a_contract(tmp_path, text):
     pytest.importorskip("importlinter", reason="CONTRACTS ARE NOT TESTED: import-linter comes with the extra 'lint'.")
     shutil.copytree(ROOT / "src" / "dpforest", tmp_path / "dpforest", ignore=shutil.ignore_patterns("__pycache__"))

@@ -27,8 +27,8 @@ from dpforest.privacy.amplification import inside_sample, outside_sample
 from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.records import vault as vault_module
-from dpforest.records.draws import NO_WEIGHTS
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.coins import NO_WEIGHTS
+from dpforest.records.counter import MemoryCounter
 from dpforest.records.vault import Vault
 
 # Random splits and all of the budget in the leaves, so that what is wrong there shows undiluted.

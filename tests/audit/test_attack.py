@@ -20,8 +20,8 @@ from dpforest.datasets import NoSuchTable
 from dpforest.errors import ParameterError
 from dpforest.growing.growth import Growth
 from dpforest.parts.postprocess import plain_shares
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow

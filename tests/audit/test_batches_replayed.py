@@ -17,7 +17,7 @@ from dpforest.parts.leaves import ResidualSums
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.bounds import Bound
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 
 pytestmark = pytest.mark.slow
 

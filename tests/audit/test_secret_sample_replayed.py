@@ -30,7 +30,7 @@ from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.sample import draw_kept
+from dpforest.records.coins import draw_kept
 from dpforest.records.vault import Vault
 
 HALF, WHOLE = Fraction(1, 2), Fraction(1)

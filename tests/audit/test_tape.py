@@ -10,9 +10,8 @@ from tests.support.naive import plant
 from dpforest import Classes, Numeric, Schema
 from dpforest.audit.tape import TapeEntropy
 from dpforest.records.base import OneTree, Poisson
-from dpforest.records.draws import draw_roots
-from dpforest.records.memory.counter import MemoryCounter
-from dpforest.records.sample import draw_kept
+from dpforest.records.coins import draw_kept, draw_roots
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from dpforest.common.compiling import WORDS
 from dpforest.common.progress import in_parts
 from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces
 from dpforest.records.source import Asked
 from dpforest.records.sources import delimited, parquet_files

@@ -13,8 +13,8 @@ from tests.cli.command import done, fill_in, refused, run, typed
 from dpforest import Schema, load_model
 from dpforest.cli import console
 from dpforest.records import tables
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.records.sources import parquet_files
 from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid

@@ -14,8 +14,8 @@ from dpforest.forest.bands import NORMAL_95, Bands, ratio_band
 from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
 from dpforest.parts.postprocess import plain_shares
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["no", "yes"])

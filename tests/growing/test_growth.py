@@ -35,7 +35,7 @@ from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 

@@ -38,7 +38,7 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.bounds import Blocks, Bound
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 TWO = classes(2)

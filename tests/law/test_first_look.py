@@ -21,7 +21,7 @@ from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 SCHEMA = Schema({"a": Numeric(0, 1), "c": Categorical(["u", "v"]), "b": Numeric(0, 1)}, Classes([0, 1, 2]))

@@ -20,8 +20,8 @@ from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.voting import Majority
 from dpforest.privacy.bounds import Sensitivity
-from dpforest.records.draws import COIN_SIDES
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.coins import COIN_SIDES
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 N_DRAWS = 200_000

@@ -27,7 +27,7 @@ from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Purpose
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 FEATURES = Schema(

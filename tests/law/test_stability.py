@@ -24,8 +24,8 @@ from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.base import AllTrees, OneTree, Poisson
-from dpforest.records.draws import POISSON_TABLE, draw_poisson, draw_roots
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.coins import POISSON_TABLE, draw_poisson, draw_roots
+from dpforest.records.counter import MemoryCounter
 from dpforest.records.vault import Vault
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid

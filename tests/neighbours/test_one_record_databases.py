@@ -17,8 +17,8 @@ from tests.neighbours.one_record import outcome
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target, to_objects
+from dpforest.records.encoding import encode
 from dpforest.records.people import ids_beside, person_indices
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import database as tables

@@ -12,8 +12,8 @@ from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target
+from dpforest.records.encoding import encode
 from dpforest.records.people import person_indices, read_ids
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid

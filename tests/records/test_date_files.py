@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.records import tables
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
 from dpforest.records.doors import seal_elsewhere
+from dpforest.records.encoding import encode
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 

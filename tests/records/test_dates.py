@@ -21,10 +21,9 @@ from tests.support.encoded import rows_of
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.dates import derived_columns, to_seconds
-from dpforest.records.iso_text import NO_DATE, read_texts
+from dpforest.records.dates import NO_DATE, derived_columns, to_seconds
+from dpforest.records.encoding import encode
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import WEEKDAYS, Domain, Grid, derived
 
@@ -118,7 +117,7 @@ NEARLY = st.from_regex(naive.ISO_8601, fullmatch=True) | st.tuples(
 
 @given(st.lists(NEARLY))
 def test_texts_that_are_dates_or_nearly_so_are_read_as_the_plain_rule_reads_them(texts):
-    found = [None if seconds == NO_DATE else seconds for seconds in read_texts([text.encode() for text in texts]).tolist()]
+    found = [None if seconds == NO_DATE else seconds for seconds in to_seconds(objects(texts)).tolist()]
     assert found == [naive.seconds_of_text(text) for text in texts]
 
 

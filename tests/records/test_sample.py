@@ -16,7 +16,7 @@ from tests.support.strategies import FIXED, SEEDS
 
 from dpforest.mechanisms import Entropy, entropy
 from dpforest.mechanisms.exact import draw_below
-from dpforest.records.sample import draw_kept, toss_coins
+from dpforest.records.coins import draw_kept, toss_coins
 
 STEPS = 1 << 20
 HALF, QUARTER, LARGE, SMALL = Fraction(1, 2), Fraction(1, 4), Fraction(3, 4), Fraction(1, 16)

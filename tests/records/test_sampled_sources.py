@@ -24,8 +24,8 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import held, scan
 from dpforest.records.categories import PLACES
-from dpforest.records.codes import taken
 from dpforest.records.doors import seal_elsewhere
+from dpforest.records.encoding import taken
 from dpforest.records.people import People
 from dpforest.records.source import Source
 from dpforest.records.vault import Vault

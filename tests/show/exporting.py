@@ -14,8 +14,7 @@ from tests.support import naive
 from tests.support.planted import voting
 
 from dpforest import Categorical, Classes, Date, Numeric, Schema
-from dpforest.records.dates import to_seconds
-from dpforest.records.iso_text import NO_DATE
+from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.schema.domain import Domain, Grid
 from dpforest.show.export.listed import texts_of
 from dpforest.show.export.onnx import onnx_model

@@ -13,8 +13,8 @@ from tests.support.fitted import NAMES, fitted, with_names
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.show.export.sql import added_names, column_names, sql_query
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.residuals import POWERS
+from dpforest.records.scores import POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Categorical, Classes
 
 

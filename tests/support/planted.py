@@ -10,7 +10,7 @@ from tests.support.strategies import TWO
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.parts.postprocess import plain_shares
 from dpforest.parts.voting import Majority, MeanOfShares
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["no", "yes"])

@@ -21,7 +21,7 @@ from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain
 
 

@@ -17,7 +17,7 @@ from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema.grid import Grid
 
 GRID = Grid(6)

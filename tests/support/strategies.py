@@ -16,7 +16,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 

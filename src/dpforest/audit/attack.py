@@ -28,11 +28,10 @@ from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.categories import category_codes
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns, read_target, read_values, to_numbers
-from dpforest.records.dates import derived_columns, to_seconds
+from dpforest.records.dates import NO_DATE, derived_columns, to_seconds
+from dpforest.records.encoding import encode
 from dpforest.records.given import to_objects
-from dpforest.records.iso_text import NO_DATE
 from dpforest.schema import FINE_STEPS, Categorical, Classes, Date, Feature, Schema
 from dpforest.schema.domain import Derived
 from dpforest.schema.grid import date_words

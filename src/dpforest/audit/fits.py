@@ -15,8 +15,8 @@ from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
 from dpforest.errors import LeakWarning, RepeatedFitWarning, UnitWarning
 from dpforest.forest.tree import Forest
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
 from dpforest.schema import Classes
 
 # Fits that a worker makes before it reports.

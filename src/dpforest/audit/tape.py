@@ -18,7 +18,7 @@ from dpforest.privacy.bounds import Blocks, Bound, Sensitivity
 from dpforest.privacy.events import Purpose, as_purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Book, Ledger, Scope
-from dpforest.records.draws import draw_poisson
+from dpforest.records.coins import draw_poisson
 
 PACKAGE = Path(__file__).parents[1]
 # Frames that pass a question on; whoever called them asked it.

@@ -12,9 +12,9 @@ import numpy as np
 
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.batch import Batch, is_usable
-from dpforest.records.codes import plain_values
 from dpforest.records.columns import fine_steps
 from dpforest.records.dates import derived_columns
+from dpforest.records.encoding import plain_values
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS, Classes, Feature, Numeric, Schema
 from dpforest.schema.domain import derived

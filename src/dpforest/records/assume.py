@@ -15,8 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from dpforest.errors import TableError
 from dpforest.records.columns import column_kind, is_missing, read_values, to_numbers
-from dpforest.records.dates import to_seconds
-from dpforest.records.iso_text import NO_DATE
+from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Numeric, Schema
 from dpforest.schema.grid import LAST_SECOND
 

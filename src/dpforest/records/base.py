@@ -19,7 +19,7 @@ from dpforest.schema.domain import Domain
 
 # The weight of a record about which the trees are as wrong as a guess, or worse. A weight takes one byte.
 MOST_WEIGHT = 255
-# 255 * classes**2 * 2**30 must fit 63 bits, see ``records.residuals``.
+# 255 * classes**2 * 2**30 must fit 63 bits, see ``records.scores``.
 MOST_CLASSES = 4096
 
 
@@ -232,4 +232,4 @@ class SealedTable(Protocol):
         """
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
-        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``hits_and_misses``."""
+        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``tally_hits``."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
 from dpforest.records.categories import PLACES, Places, tally_texts
-from dpforest.records.codes import count_around, encode
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers
+from dpforest.records.encoding import count_around, encode
 from dpforest.records.people import ids_beside
 from dpforest.records.scoring import tally_hits
 from dpforest.schema import Classes, Schema, Target

@@ -14,10 +14,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from narwhals.dependencies import get_pandas
+from numba import njit
 
 from dpforest.errors import TableError
 from dpforest.records.given import given_column, given_columns, given_frame, to_objects
-from dpforest.records.memory.encoding import look_up
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Feature, Numeric, Schema, Target
 
 # Whole numbers are looked up in an array if the largest listed one is less than this above the smallest.
@@ -257,6 +257,15 @@ def to_indices(column: Any, listed: Sequence[Hashable], other: int, missing: int
     find_quietly = asking(find, other)
     codes = np.array([find_quietly(value) for value in values], dtype=dtype)
     return codes[inverse] if len(codes) else np.zeros(0, dtype=dtype)
+
+
+@njit(cache=True, nogil=True)
+def look_up(values, low, table, found):
+    """Fill ``found`` with ``table[value - low]`` for each value, or the last entry for values outside of the table."""
+    last = table.size - 1
+    for record in range(values.size):
+        index = np.int64(values[record]) - low
+        found[record] = table[index] if 0 <= index < last else table[last]
 
 
 def _is_whole(column: Any) -> bool:

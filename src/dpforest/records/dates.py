@@ -15,51 +15,46 @@ import pyarrow.compute as pc
 from narwhals.dependencies import get_pandas
 
 from dpforest.records.columns import asking, column_kind, distinct, read_values
-from dpforest.records.iso_text import NO_DATE, read_spans, read_texts
 from dpforest.schema import SECONDS_OF_DAY, Date
 from dpforest.schema.domain import WEEKDAYS, Derived
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
 
+NO_DATE = np.iinfo(np.int64).min  # stands for a date that is missing
+# Text is a date if it is written as in ISO 8601, with this much of it: a day, and perhaps a time, and perhaps its zone.
+ISO_8601 = (
+    r"^(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])"
+    r"(?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d+)?)?"
+    r"(?:Z|(?P<sign>[+-])(?P<ahead_hour>[01]\d|2[0-3]):(?P<ahead_minute>[0-5]\d))?)?$"
+)
 # How many of the units of numpy that are shorter than a second are in one.
 PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
-# 1970-01-01 was a Thursday.
-FIRST_WEEKDAY = 3
+FIRST_WEEKDAY = 3  # 1970-01-01 was a Thursday
 EPOCH, SECOND, NOTHING = datetime(1970, 1, 1), timedelta(seconds=1), timedelta(0)
 
 
 def derived_columns(columns: Sequence[Any], features: Sequence[Derived]) -> list[Any]:
-    """For each derived feature its values: the column itself or, of a date, what follows from it.
+    """The values of each derived feature: the column itself or, of a date, what follows from it.
 
     Numbers are floats, NaN where the date is missing. Weekdays are indices among ``WEEKDAYS``; the next index would stand
     for "other", the one after it is for missing. Dates are read once, however many features follow from them.
     """
-    dates = {each.column: _Dates.of(columns[each.column]) for each in features if isinstance(each.part, Date)}
-    return [dates[each.column].derive(each) if each.column in dates else columns[each.column] for each in features]
+    dates = {each.column: to_seconds(columns[each.column]) for each in features if isinstance(each.part, Date)}
+    return [_derive(dates[each.column], each) if each.column in dates else columns[each.column] for each in features]
 
 
-class _Dates:
-    """The dates of a column, as seconds and as days."""
-
-    def __init__(self, seconds: np.ndarray) -> None:
-        self.missing = seconds == NO_DATE
-        self.seconds = np.where(self.missing, 0, seconds)
-        self.days = self.seconds // SECONDS_OF_DAY
-
-    @classmethod
-    def of(cls, column: Any) -> "_Dates":
-        return cls(to_seconds(column))
-
-    def derive(self, feature: Derived) -> np.ndarray:
-        if feature.of == "weekday":
-            return np.where(self.missing, len(WEEKDAYS) + 1, (self.days + FIRST_WEEKDAY) % len(WEEKDAYS))
-        if feature.of == "month":
-            numbers = self.days.view("M8[D]").astype("M8[M]").view(np.int64) % 12 + 1
-        elif feature.of == "hour":
-            numbers = self.seconds % SECONDS_OF_DAY // 3600
-        else:
-            assert isinstance(feature.part, Date)
-            numbers = self.seconds if feature.part.time else self.days
-        return np.where(self.missing, np.nan, numbers)
+def _derive(seconds: np.ndarray, feature: Derived) -> np.ndarray:
+    missing = seconds == NO_DATE
+    seconds = np.where(missing, 0, seconds)
+    days = seconds // SECONDS_OF_DAY
+    if feature.of == "weekday":
+        return np.where(missing, len(WEEKDAYS) + 1, (days + FIRST_WEEKDAY) % len(WEEKDAYS))
+    if feature.of == "month":
+        numbers = days.view("M8[D]").astype("M8[M]").view(np.int64) % 12 + 1
+    elif feature.of == "hour":
+        numbers = seconds % SECONDS_OF_DAY // 3600
+    else:
+        numbers = seconds if isinstance(feature.part, Date) and feature.part.time else days
+    return np.where(missing, np.nan, numbers)
 
 
 def to_seconds(column: Any) -> np.ndarray:
@@ -77,9 +72,7 @@ def _read(column: Any) -> np.ndarray:
         return _of_array(column) if isinstance(column, np.ndarray) else _of_series(column)
     if kind == "text" and not isinstance(column, np.ndarray):
         try:
-            array = column.to_arrow()
-            parts = [_of_text(chunk) for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
-            return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+            return _of_text(column.to_arrow())
         except Exception:  # Arrow does not have such a text; Python does, so it must not become an error
             return _of_values(read_values(column))
     return _of_values(read_values(column))
@@ -119,31 +112,32 @@ def _of_series(column: Any) -> np.ndarray:
     return np.where(array.is_null().to_numpy(zero_copy_only=False), NO_DATE, seconds)
 
 
-def _of_text(array: Any) -> np.ndarray:
-    """The seconds of an array of Arrow that holds text, in UTF-8 or not."""
-    array = array.storage if isinstance(array, pa.ExtensionArray) else array
-    array = array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
-    _, ends, letters = array.buffers()
-    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    if len(array) == 0:
-        return np.empty(0, dtype=np.int64)
-    ends = np.frombuffer(ends, dtype=width)[array.offset : array.offset + len(array) + 1]
-    seconds = read_spans(np.frombuffer(letters or b"", dtype=np.uint8), ends)
-    return np.where(array.is_null().to_numpy(zero_copy_only=False), NO_DATE, seconds)
+def _of_text(texts: Any) -> np.ndarray:
+    """The seconds of an array of Arrow that holds text, in UTF-8 or not; ``NO_DATE`` of one that names no day."""
+    texts = texts.cast(pa.large_string()) if pa.types.is_string_view(texts.type) else texts
+    found = pc.extract_regex(texts.cast(pa.large_binary()), ISO_8601)
+
+    def number(name: str) -> np.ndarray:
+        digits = pc.ascii_lpad(pc.struct_field(found, name).cast(pa.large_string()), 1, "0")
+        return pc.fill_null(digits.cast(pa.int64()), 0).to_numpy()
+
+    year, day = number("year"), number("day")
+    month = ((year - 1970) * 12 + number("month") - 1).view("M8[M]")
+    first, end = (each.astype("M8[D]").view(np.int64) for each in (month, month + 1))
+    ahead = number("ahead_hour") * 3600 + number("ahead_minute") * 60
+    ahead = np.where(pc.fill_null(pc.equal(pc.struct_field(found, "sign"), b"-"), False), -ahead, ahead)
+    seconds = number("hour") * 3600 + number("minute") * 60 + number("second") - ahead
+    is_date = (year > 0) & (day >= 1) & (day <= end - first)
+    return np.where(is_date, (first + day - 1) * SECONDS_OF_DAY + seconds, NO_DATE)
 
 
 def _of_values(values: Sequence[Any]) -> np.ndarray:
     """The seconds of values without a common type: text, and dates of Python, numpy and pandas."""
-    seconds = np.full(len(values), NO_DATE)
-    places, texts = [], []
     read = asking(_of_value, NO_DATE)
-    for place, value in enumerate(values):
-        if issubclass(type(value), str):
-            places.append(place)
-            texts.append(str.encode(value, "utf-8", "surrogatepass"))
-        else:
-            seconds[place] = read(value)
-    seconds[places] = read_texts(texts)
+    is_text = np.array([issubclass(type(value), str) for value in values], dtype=bool)
+    texts = [str.encode(value, "utf-8", "surrogatepass") for value in values if issubclass(type(value), str)]
+    seconds = np.array([NO_DATE if text else read(value) for value, text in zip(values, is_text, strict=True)], np.int64)
+    seconds[is_text] = _of_text(pa.array(texts, pa.large_binary()))
     return seconds
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 
 from dpforest.common.threads import Workers
@@ -14,19 +15,41 @@ from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.given import given_frame, is_in_memory
 from dpforest.records.held import in_plain_types
-from dpforest.records.names import names_of
-from dpforest.records.parquet_rows import check_types
+from dpforest.records.parquet_rows import check_types, types_of
 from dpforest.records.people import People, check_id_column, ids_beside
-from dpforest.records.scan import Elsewhere, Pieces
+from dpforest.records.scan import Elsewhere, Pieces, Stream
 from dpforest.records.source import Asked, Progress, Source, silent
 from dpforest.records.sources.parquet_files import ParquetTable
-from dpforest.records.stream import Stream
 from dpforest.records.tables import is_database, open_source, read_table
 from dpforest.records.vault import Vault
 from dpforest.schema import Format, Schema
 
 # The first names of modules whose tables are on a cluster.
 CLUSTERS = ("dask", "dask_expr", "pyspark")
+
+
+def names_of(table: Any) -> list[str] | None:
+    """The names of a dataframe, a table of Ibis or Dask, or a Parquet file or folder; None for an array or a list."""
+    if isinstance(table, Source):
+        return table.public_names()
+    if isinstance(table, str | os.PathLike):
+        return list(types_of(os.fspath(table)).names)
+    frame = given_frame(table)
+    columns = getattr(table, "columns", None) if frame is None else frame.columns
+    return None if columns is None else [str(name) for name in columns]  # pandas allows numbers as names
+
+
+def header_of(X: Any, schema: Schema) -> Any:
+    """What scikit-learn may see of a table: no row, and of its columns those that the schema names, in the order of X.
+
+    A table that has none of them, or one of them twice, keeps all of its columns; an array is given back.
+    """
+    frame = given_frame(X)
+    if frame is None:
+        return X
+    used = [name for name in frame.columns if str(name) in schema.features]
+    empty = frame.head(0)
+    return (empty.select(nw.col(*used)) if used and len({*used}) == len(used) else empty).to_native()
 
 
 def is_elsewhere(table: Any) -> bool:

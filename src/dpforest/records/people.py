@@ -12,9 +12,9 @@ from numba import njit
 from dpforest.errors import ParameterError, TableError, shown
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import uniform_below
+from dpforest.records.coins import draw_kept
 from dpforest.records.columns import asking, column_kind, distinct, read_values, require_columns
 from dpforest.records.given import given_column, given_frame, to_objects
-from dpforest.records.sample import draw_kept
 from dpforest.schema import Schema
 
 # Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from dpforest.errors import TableError
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import distinct, read_columns, to_numbers
-from dpforest.records.dates import to_seconds
-from dpforest.records.iso_text import NO_DATE
+from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.records.source import Part
 from dpforest.records.text import PLAIN, count_missing
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Format, Numeric, Schema

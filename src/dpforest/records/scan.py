@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Lock
@@ -15,12 +15,14 @@ from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted, read_values
-from dpforest.records.codes import taken
+from dpforest.records.coins import draw_kept
 from dpforest.records.columns import check_length, read_columns
+from dpforest.records.counter import Guarded
+from dpforest.records.encoding import taken
 from dpforest.records.held import Held, in_plain_types
 from dpforest.records.parquet_rows import DAMAGED, File, check_unchanged, row_groups
 from dpforest.records.people import read_ids
-from dpforest.records.source import Progress, silent, telling
+from dpforest.records.source import Asked, Progress, Source, silent, telling
 from dpforest.schema import Schema
 
 T = TypeVar("T")
@@ -29,6 +31,10 @@ Work = Callable[[Batch, Workers], T]
 Receive = Callable[[int, T], None]
 # The number of rows that are read at once.
 BATCH_ROWS = 1 << 17
+CHANGED = (
+    "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
+    "charged. Train on a table that stays as it is, such as a copy."
+)
 
 
 class Scan(Protocol):
@@ -222,3 +228,52 @@ def chosen(table: pa.Table, rows: np.ndarray | None) -> pa.Table:
     if len(batches) != 1:
         return plain.take(pa.array(rows))
     return pa.Table.from_batches([batches[0].take(pa.array(rows))])  # faster than of a table
+
+
+class Stream(Guarded):
+    """The rows of a source, in batches; see ``Elsewhere``.
+
+    Privacy: coins are drawn for each row as it comes, by the entropy of the fit, and what they select is kept.
+    """
+
+    works = False
+
+    def __init__(self, source: Source, progress: Progress) -> None:
+        self._source, self._progress = source, progress
+        self.counts = source.repeats
+        self._n_rows: int | None = None  # as they were read before
+
+    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
+        first = 0
+        for table in self._tables(wanted):
+            receive(first, work(Batch.of(table, wanted, first), workers))
+            first += table.num_rows
+
+    def kept(self, wanted: Wanted) -> Pieces:
+        return self._chosen(wanted, None)
+
+    def sampled(self, wanted: Wanted, share: Fraction, entropy: Entropy) -> Pieces:
+        return self._chosen(wanted, lambda n_rows: draw_kept(n_rows, share, entropy))
+
+    def _chosen(self, wanted: Wanted, draw: Callable[[int], Any] | None) -> Pieces:
+        held, first = Held(), 0
+        for table in self._tables(wanted):
+            if table.num_rows:
+                held.add(first, chosen(table, None if draw is None else draw(table.num_rows)))
+            first += table.num_rows
+        return Pieces.of_tables(held, self._progress)
+
+    def _tables(self, wanted: Wanted) -> Iterator[pa.Table]:
+        schema, names = wanted.schema, [*wanted.features] or [next(iter(wanted.schema.features))]
+        some = replace(schema, features={name: schema.features[name] for name in names})
+        asked = Asked(some, with_target=True, besides=() if wanted.ids is None else (wanted.ids,))
+        n_rows = 0
+        for part in self._source.parts(asked, self._progress):
+            yield asked.table(part)
+            n_rows += part.features.num_rows
+        if self._n_rows not in (None, n_rows):
+            raise TableError(CHANGED)
+        self._n_rows = n_rows
+
+    def close(self) -> None:
+        self._source.close()

@@ -169,11 +169,6 @@ def _steps_missed(shares: np.ndarray) -> np.ndarray:
     return np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]])
 
 
-def hits_and_misses(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> Sealed[np.ndarray]:
-    """The sums of ``tally_hits``, sealed."""
-    return Sealed(tally_hits(forest, codes, target_codes, target))
-
-
 def tally_hits(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> np.ndarray:
     """Sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
 

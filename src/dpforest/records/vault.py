@@ -25,11 +25,10 @@ from dpforest.records.batch import (
     tally_targets,
 )
 from dpforest.records.categories import add_texts
-from dpforest.records.draws import draw_held_out
+from dpforest.records.coins import draw_held_out, draw_kept
+from dpforest.records.counter import Guarded, MemoryCounter
 from dpforest.records.held import spilled_array
-from dpforest.records.memory.counter import Guarded, MemoryCounter
 from dpforest.records.people import People
-from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, Work
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.domain import Domain

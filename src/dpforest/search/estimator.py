@@ -40,8 +40,15 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import OF_SEARCH, named_here
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import closed_if_refused, current_client, is_elsewhere, opened, seal_elsewhere, target_beside
-from dpforest.records.names import names_of
+from dpforest.records.doors import (
+    closed_if_refused,
+    current_client,
+    is_elsewhere,
+    names_of,
+    opened,
+    seal_elsewhere,
+    target_beside,
+)
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded

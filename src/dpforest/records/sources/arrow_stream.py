@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from dpforest.errors import TableError, shown
 from dpforest.records.columns import require_columns
-from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
+from dpforest.records.text import kind_of_type
 
 BROKEN = "The stream of Arrow batches ended with an error, or was read before. Open it again. Charges stay."
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.guess import kind_of_texts
 from dpforest.records.source import Asked, Part, Progress, Source, Tell, silent, telling
-from dpforest.records.text import read_cells
+from dpforest.records.text import kind_of_texts, read_cells
 from dpforest.schema import Format
 
 # A draft looks at this many rows.

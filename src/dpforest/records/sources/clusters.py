@@ -17,9 +17,9 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.records.batch import Batch, Wanted
+from dpforest.records.coins import draw_kept
+from dpforest.records.counter import Guarded
 from dpforest.records.held import Held
-from dpforest.records.memory.counter import Guarded
-from dpforest.records.sample import draw_kept
 from dpforest.records.scan import Pieces, Receive, Work
 from dpforest.records.source import Progress
 from dpforest.records.sources.rows import Ids, pack, unpack

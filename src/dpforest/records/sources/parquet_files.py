@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpforest.errors import TableError
-from dpforest.records.guess import kind_of_type, kinds_of_folders
 from dpforest.records.parquet_rows import File, folder_texts, open_files, read_batches, types_of
 from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent, telling
+from dpforest.records.text import kind_of_texts, kind_of_type
+from dpforest.schema import Format
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 1 << 17
@@ -32,9 +33,9 @@ class ParquetTable(Source):
     def kinds(self) -> dict[str, str]:
         """The kind of each column by its type; of one that folders stand for a guess from their names."""
         self.names()
-        return {field.name: kind_of_type(field.type) for field in types_of(self.path)} | kinds_of_folders(
-            folder_texts(self.path)
-        )
+        texts = folder_texts(self.path)
+        kinds = {field.name: kind_of_type(field.type) for field in types_of(self.path)}
+        return kinds | {name: kind_of_texts(column, name, Format()) for name, column in texts.items()}
 
     def guessed(self) -> list[str]:
         """The columns that folders stand for."""

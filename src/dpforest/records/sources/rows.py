@@ -13,8 +13,7 @@ import pyarrow as pa
 from dpforest.records.batch import Batch, Wanted
 from dpforest.records.categories import PLACES, category_codes, to_texts
 from dpforest.records.columns import to_numbers
-from dpforest.records.dates import to_seconds
-from dpforest.records.iso_text import NO_DATE
+from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.records.people import distinct_ids, number_persons
 from dpforest.schema import Categorical, Classes, Date, Feature
 

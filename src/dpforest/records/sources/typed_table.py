@@ -8,9 +8,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from dpforest.records.columns import require_columns
-from dpforest.records.guess import kind_of_type
 from dpforest.records.parquet_rows import check_types
 from dpforest.records.source import Asked, Part, Progress, Source, Tell, each_once, silent, telling
+from dpforest.records.text import kind_of_type
 from dpforest.schema import Schema
 
 

@@ -13,10 +13,10 @@ from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 from dpforest.privacy.sealed import Sealed
+from dpforest.records import kernels, scores
 from dpforest.records.base import MOST_WEIGHT, AllTrees, Assignment, OneTree
-from dpforest.records.draws import NO_WEIGHTS, draw_held_out, draw_roots
-from dpforest.records.memory import kernels, scores
-from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
+from dpforest.records.coins import NO_WEIGHTS, draw_held_out, draw_roots
+from dpforest.records.scores import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 

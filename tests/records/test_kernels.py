@@ -34,9 +34,9 @@ from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS, Workers
 from dpforest.growing import choosing
 from dpforest.parts.criteria import UNITS, Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
 from dpforest.parts.routes import children_in_blocks, children_of
-from dpforest.records.codes import encode
 from dpforest.records.columns import read_target
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
+from dpforest.records.encoding import encode
 from dpforest.records.vault import Vault
 from dpforest.schema import TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid

@@ -12,9 +12,9 @@ from tests.support.strategies import FIXED, SEEDS, WORDS, bounded, grids, put_at
 from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
-from dpforest.records.memory import counter as memory
-from dpforest.records.memory import kernels
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records import counter as memory
+from dpforest.records import kernels
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 

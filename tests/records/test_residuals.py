@@ -17,9 +17,9 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.mechanisms import Entropy
+from dpforest.records import scores as kernels
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees
-from dpforest.records.memory import scores as kernels
-from dpforest.records.residuals import PAIR_WEIGHTS, POWERS
+from dpforest.records.scores import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 

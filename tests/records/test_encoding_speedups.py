@@ -19,10 +19,9 @@ from tests.support.strategies import FIXED, SEEDS
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
-from dpforest.records import codes as encoding
-from dpforest.records import columns
-from dpforest.records.codes import encode
+from dpforest.records import columns, encoding
 from dpforest.records.columns import read_columns, to_indices
+from dpforest.records.encoding import encode
 from dpforest.schema.domain import Derived, Domain, Grid
 
 TINY, HUGE = 5e-324, np.finfo(float).max

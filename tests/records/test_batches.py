@@ -15,7 +15,7 @@ from dpforest.common.threads import Workers
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, OneTree
-from dpforest.records.memory.counter import MemoryCounter
+from dpforest.records.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 

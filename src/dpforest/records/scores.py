@@ -1,13 +1,33 @@
-"""Kernels for scores of records, and for the residuals and weights that follow: they fill arrays of integers. Sees codes.
+"""Scores of records, and the residuals and weights that follow: tables and kernels of integers. Sees codes.
 
-There are no coins and no budget here, and no floating point. Arguments are named as in ``kernels``.
+A record has a score for each class: the sum of the votes of the leaves that it reached, in whole steps. Its softmax is taken
+from the table ``POWERS``, so the same weights are found everywhere, to the last unit. There are no coins and no budget here,
+and no floating point in kernels. Arguments are named as in ``kernels``.
 """
+
+import math
 
 import numpy as np
 from numba import njit
 
+from dpforest.forest.tree import SCORE_STEPS
+from dpforest.records.base import MOST_WEIGHT
+
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ADDED_AT_ONCE = 1 << 12
+_TOP = 1 << 30  # see ``MOST_CLASSES``
+# Entry k is ``2**30 * exp(-k / SCORE_STEPS)``, rounded down: for a score that is k steps below the best, while >= 1.
+POWERS = np.array([int(_TOP * math.exp(-k / SCORE_STEPS)) for k in range(math.ceil(math.log(_TOP) * SCORE_STEPS))])
+
+
+def _pair_weights() -> np.ndarray:
+    """Weights of a record of two classes, ``(2, n_leads)``, by how many steps its class leads (row 0) or lags (row 1)."""
+    other = np.append(POWERS, 0)
+    wrong = np.stack([other, np.full(len(other), _TOP)])
+    return np.minimum(MOST_WEIGHT, MOST_WEIGHT * 2 * wrong // (_TOP + other)).astype(np.uint8)
+
+
+PAIR_WEIGHTS = _pair_weights()
 
 
 @njit(cache=True, nogil=True)

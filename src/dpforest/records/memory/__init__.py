@@ -1,1 +1,0 @@
-"""Records in memory: encoded once, then counted in threads. Sees rows; what leaves is sealed."""
