@@ -1,14 +1,9 @@
 """Plots of fitted models, such as ``dpforest.plots.tree(model)``. Sees released values only."""
 
-from dpforest.show.plots import (
-    accuracy_by_epsilon,
-    budget_by_level,
-    calibration,
-    effects,
-    importances,
-    leaf_noise,
-    roc,
-    tree,
-)
+from dpforest.show.plots.bars import budget_by_level, importances
+from dpforest.show.plots.effects import effects
+from dpforest.show.plots.noise import leaf_noise
+from dpforest.show.plots.scores import accuracy_by_epsilon, calibration, roc
+from dpforest.show.plots.trees import tree
 
 __all__ = ["accuracy_by_epsilon", "budget_by_level", "calibration", "effects", "importances", "leaf_noise", "roc", "tree"]

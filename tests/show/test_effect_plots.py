@@ -13,9 +13,9 @@ from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Sc
 from dpforest.common.text import BAND_MEANS, TIMES, brief, percent
 from dpforest.errors import ParameterError
 from dpforest.model.effect_values import Effect, Effects, Part
-from dpforest.show.effect_axis import axis_of, band_words, labelled, short_words
+from dpforest.show.pictures import axis_of, band_words, labelled, short_words
 from dpforest.show.plots.canvas import COLOURS, GREY, tinted
-from dpforest.show.plots.paints import paints
+from dpforest.show.plots.trees import paints
 
 __all__ = ["strict"]
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def test_more_classes_than_colours_share_grey():
     model = DPForestClassifier(schema, 200.0, recipe="jagannathan-2009", n_trees=1, max_depth=1, random_state=0)
     tree = model.fit(y[:, None], y).forest_
     found = paints(tree, labels_only=False)
-    colours = {int(tree.shares[node].argmax()): found.of_node(node)[0] for node in np.flatnonzero(tree.is_leaf)}
+    colours = {int(tree.shares[node].argmax()): found.colours[node] for node in np.flatnonzero(tree.is_leaf)}
     assert len({colours[label] for label in range(6)} - {GREY}) == 6
     assert colours[8] == GREY
     assert "other classes" in [name for name, _, _ in found.key]

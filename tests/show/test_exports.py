@@ -22,7 +22,7 @@ from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows
 from dpforest.show.export.json import forest_to_dict
 from dpforest.show.export.sql import column_names
-from dpforest.show.plots.flow import _Boxes
+from dpforest.show.plots.trees import Boxes
 from dpforest.show.report.content import inputs
 
 SHARES = ["probability_no", "probability_yes"]
@@ -211,9 +211,9 @@ def test_report_and_tree_show_dates_as_words(tmp_path):
     assert (born["kind"], born["lower"], born["upper"], born["words"]) == ("date", None, None, "a date: day, weekday, month")
     model.save_report(tmp_path / "r.html")
     assert "from 1970-01-01T00:00:00Z to 2024-12-31T00:00:00Z" in (tmp_path / "r.html").read_text("utf-8")
-    tree = _Boxes(model, 0, 3)
+    tree = Boxes(model, 0, 3)
     dated = np.flatnonzero(np.isin(tree.whole.features, [0, 5]) & ~tree.whole.is_leaf)
-    conditions = [tree._condition(int(node), child, 60) for node in dated for child in (0, 1)]
+    conditions = [tree.condition(int(node), child, 60) for node in dated for child in (0, 1)]
     assert conditions
     assert all(" <= " not in condition for condition in conditions)
 

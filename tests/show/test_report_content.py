@@ -269,11 +269,11 @@ def test_effects_on_page_and_twin_are_those_of_the_model(tmp_path):
     assert lacks(words, signed(part.effects[0], part.bands[0]), "probability of 1") == []
     assert np.array(twin["effects"]["pairs"][0]["effects"]).shape == found.pairs[0].effects.shape
     assert set(effects_content(found)) == {"outputs", "scale", "base", "features", "pairs", "no_band"}
-    for picture_ in effects_section(found)["pictures"]:
-        assert picture_.marks
-        assert all(mark.start <= mark.stop and mark.said for mark in picture_.marks)
-        if picture_.kind == "curve":
-            assert (picture_.marks[0].start, picture_.marks[-1].stop) == (46, 304)
+    for drawn in effects_section(found)["pictures"]:
+        assert drawn["marks"]
+        assert all(mark["start"] <= mark["stop"] and mark["said"] for mark in drawn["marks"])
+        if drawn["kind"] == "curve":
+            assert (drawn["marks"][0]["start"], drawn["marks"][-1]["stop"]) == (46, 304)
 
 
 def test_a_forest_without_splits_says_so(tmp_path):

@@ -179,8 +179,8 @@ def test_a_curve_is_drawn_with_its_area_and_band():
     assert drawn[0] == 0
     assert drawn[-1] == 1
     assert list(drawn[1:-1]) == [point["true_positives"] for point in evaluation.details["roc"]]
-    assert ax.collections  # the bars of noise
-    assert not plots.roc(scored(math.inf).to_dict()).collections
+    assert ax.patches  # the band of noise
+    assert not plots.roc(scored(math.inf).to_dict()).patches
     _, given = plt.subplots()
     assert plots.roc(evaluation, ax=given) is given
 

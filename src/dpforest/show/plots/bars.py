@@ -1,17 +1,30 @@
-"""Draws the importances of features as bars. Released values only."""
+"""Draws shares as bars: of the importances of features, and of where the loss of a fit went. Released values only."""
 
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpforest.common.text import in_brackets, share_words
-from dpforest.errors import ParameterError, shown
 from dpforest.model.importances import importance_rows
-from dpforest.privacy.accountants import is_whole
-from dpforest.show.plots.canvas import AS_IS, BLUE, GREY, axes, drawable, in_percent
-from dpforest.show.plots.given import check_forest
+from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose, Scope
+from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.composition import Priced
+from dpforest.show.charges import charged
+from dpforest.show.plots import canvas
+from dpforest.show.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, drawable
 
-LONGEST = 32
+# Letters of names; room for so many bars, that one alone is no block.
+LONGEST, LONGEST_PURPOSE, LEAST_ROWS = 32, 36, 4
+# Steps of the choice of a split itself; others are a help that has a name of its own.
+STEPS = (None, "feature", "split")
+PAINTS = {SPLITS: BLUE, COUNTS: ORANGE, LEAVES: GREEN}
+# Other releases come first, then level by level, then the leaves.
+PLACES = {SPLITS: 1, COUNTS: 1, LEAVES: 2}
 
 
 def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
@@ -20,28 +33,106 @@ def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
     An importance is the column's share in what the model has learnt, without what noise alone would give: of trees that add
     up in the variance of the score, of trees that vote in the decrease of impurity.
     """
-    check_forest(model)
-    if not is_whole(most) or most < 1:
-        raise ParameterError(f"most must be a whole number of at least 1, not {shown(most)}.")
+    canvas.check_forest(model)
+    canvas.check_number("most", most, 1)
     every = importance_rows(model.forest_, model.ledger_)
     rows = every[:most]
-    ax = axes(ax, 6.4, 1.0 + 0.28 * len(rows))
+    ax = canvas.axes(ax, 6.4, 1.0 + 0.28 * len(rows))
     values, bands = (np.array([row[name] or 0.0 for row in rows]) for name in ("share", "band"))
-    ends = np.minimum(values + bands, 1)
-    around = np.stack([np.minimum(bands, values), ends - values])
-    ax.barh(range(len(rows)), values, color=BLUE, xerr=around, error_kw={"ecolor": GREY, "elinewidth": 1, "capsize": 2})
-    for index, (row, end) in enumerate(zip(rows, ends, strict=True)):
-        low, high = (None, None) if not row["band"] else (max(row["share"] - row["band"], 0.0), end)
-        words = in_brackets(share_words(row["share"], low, high))
-        style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small"}
-        ax.annotate(words if row["asked"] else "not asked", (end, index), (5, 0), annotation_clip=False, **style, **AS_IS)
-    ax.set_yticks(range(len(rows)), [drawable(row["feature"], LONGEST) for row in rows], **AS_IS)
-    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, min(1.25 * float(ends.max()), 1) or 1))
-    in_percent(ax.xaxis)
+    lows, highs = np.maximum(values - bands, 0), np.minimum(values + bands, 1)
+    error = {"ecolor": GREY, "elinewidth": 1, "capsize": 2}
+    ax.barh(range(len(rows)), values, color=BLUE, xerr=np.stack([values - lows, highs - values]), error_kw=error)
+    words = [
+        in_brackets(share_words(row["share"], low if row["band"] else None, high)) if row["asked"] else "not asked"
+        for row, low, high in zip(rows, lows, highs, strict=True)
+    ]
     what = "the decrease of impurity" if model.forest_.link == "shares" else "the variance of the score"
-    ax.set_xlabel(f"share in {what}" + (", with 95 % bands" if bands.any() else ""), **AS_IS)
-    if len(rows) < len(every):
-        ax.set_title(f"the {len(rows)} largest of {len(every)} columns", loc="left", fontsize="small", color=GREY, **AS_IS)
-    ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    note = f"the {len(rows)} largest of {len(every)} columns" if len(rows) < len(every) else ""
+    along = f"share in {what}" + (", with 95 % bands" if bands.any() else "")
+    _label(ax, [drawable(row["feature"], LONGEST) for row in rows], highs, words, along, note)
+    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, min(1.25 * float(highs.max()), 1) or 1))
+    canvas.in_percent(ax.xaxis)
     return ax
+
+
+def budget_by_level(model: Any, *, ax: Any = None) -> Any:
+    """Draw as bars how the loss was divided: splits and counts of each level (0 is the root), leaves, and other releases.
+
+    Bars are shares of the whole loss and add up to 1; the amounts beside them are in the unit of the ledger (epsilon, or rho
+    of zCDP). Trees in sequence add up. Scopes about different records cost as much as the largest, so only that one
+    is shown, and a line says which are not. A ledger with two books, in epsilon and in rho, gives each the share of its
+    own epsilon at its delta.
+    """
+    canvas.check_forest(model)
+    ledger: Ledger = model.ledger_
+    rows, beside = _loss_rows(ledger)
+    n_rows = max(LEAST_ROWS, len(rows))
+    ax = canvas.axes(ax, 6.8, 1.5 + 0.28 * n_rows)
+    if not rows:
+        no_bound = "exact values were opened" if ledger.leaks else "every release is exact"
+        without = f"The loss has no bound: {no_bound}." if math.isinf(ledger.spent) else "Nothing was charged."
+        return canvas.say(ax, without)
+    shares = [share for _, share, _ in rows]
+    ax.barh(range(len(rows)), shares, color=[PAINTS.get(purpose.kind, PURPLE) for purpose, _, _ in rows])
+    names = [
+        str(drawable(purpose, LONGEST_PURPOSE)) if purpose.level is None else f"{purpose.kind}, level {purpose.level}"
+        for purpose, _, _ in rows
+    ]
+    words = [f"{share:.1%}   {amount}" for _, share, amount in rows]
+    _label(ax, names, shares, words, "share of the loss", "\n".join(_notes(ledger, beside)), offset=3)
+    ax.set(ylim=(n_rows - 0.4, -0.6), xlim=(0, 1.35 * max(shares)))
+    ax.set_xticks([tick for tick in ax.get_xticks() if tick <= min(1, 1.02 * max(shares))])
+    canvas.in_percent(ax.xaxis)
+    ax.spines["bottom"].set_bounds(0, max(shares))
+    return ax
+
+
+def _label(
+    ax: Any, names: list[str], ends: Sequence[float], words: list[str], along: str, note: str, offset: float = 5
+) -> None:
+    """Write the name of each bar at its left, and words at its right end."""
+    style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small", "annotation_clip": False}
+    for row, (end, text) in enumerate(zip(ends, words, strict=True)):
+        ax.annotate(text, (end, row), (offset, 0), **style, **AS_IS)
+    ax.set_yticks(range(len(names)), names, **AS_IS)
+    ax.tick_params(axis="y", length=0)
+    canvas.entitle(ax, along, title=note, without=("top", "right", "left"))
+
+
+def _loss_rows(ledger: Ledger) -> tuple[list[tuple[Purpose, float, str]], list[str]]:
+    """For each purpose its share of the loss and its amounts in words, in order; and the labels of what adds nothing."""
+    found = [each for each in charged(ledger, counted=True) if each.root.cost]
+    shares: dict[Purpose, Fraction] = defaultdict(Fraction)
+    amounts: dict[Purpose, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))
+    for each in found:
+        if each.share:
+            purpose, book = _bar(each.entry.purpose), (each.book.accountant.unit, id(each.book))
+            shares[purpose] += each.share
+            amounts[purpose][book] += float(each.root.cost * each.share / each.root.share)
+    order = sorted(shares, key=lambda purpose: (PLACES.get(purpose.kind, 0), purpose.level or 0, purpose.kind == SPLITS))
+    words = {of: " and ".join(f"{unit} {amount:.3g}" for (unit, _), amount in amounts[of].items()) for of in order}
+    roots = {id(each.root): each.root for each in found}.values()
+    beside = list(dict.fromkeys(label for root in roots for label in _beside(root)))
+    return [(purpose, float(shares[purpose]), words[purpose]) for purpose in order], beside
+
+
+def _beside(part: Priced) -> list[str]:
+    """The labels of parallel scopes that cost nothing beside a larger one."""
+    inside = [label for inner in part.parts if inner.share for label in _beside(inner)]
+    is_parallel = isinstance(part.entry, Scope) and part.entry.kind == "parallel"
+    return inside + [inner.entry.label for inner in part.parts if is_parallel and not inner.share]
+
+
+def _bar(purpose: Purpose) -> Purpose:
+    """The purpose that a bar stands for: a level with all steps of its choice, a step with a bar of its own, or all else."""
+    if purpose.level is None:
+        return purpose
+    return replace(purpose, step=None) if purpose.step in STEPS else Purpose(str(purpose.step))
+
+
+def _notes(ledger: Ledger, beside: list[str]) -> list[str]:
+    whole = f"100 % is epsilon = {ledger.spent:.4g}" + (f" at delta = {ledger.delta:.3g}" if ledger.delta else "")
+    if len(ledger.books) > 1:
+        whole += "; books in epsilon and in rho add up as epsilon"
+    notes = [f"{len(ledger.leaks)} exact values were opened: the loss has no bound" if ledger.leaks else whole]
+    return notes + ([f"not shown, of other records and no larger: {drawable(', '.join(beside), 60)}"] if beside else [])

@@ -3,9 +3,14 @@
 import importlib
 import importlib.util
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
-from dpforest.errors import MissingExtraError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dpforest.errors import MissingExtraError, ParameterError, shown
+from dpforest.privacy.accountants import is_whole
 
 # Okabe and Ito's colours: told apart by people with any colour vision, and of different lightness in print.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
@@ -15,6 +20,21 @@ GREY, PALE = "#595959", "#e6e6e6"
 # Names are data: they are never typeset as TeX, whatever the settings of the session.
 AS_IS = {"usetex": False}
 UNKNOWN = "□"
+
+
+def check_forest(model: Any) -> None:
+    """Raise unless it is a fitted forest; if it only holds one, the error says where."""
+    if isinstance(model, Pipeline):
+        raise ParameterError("A Pipeline was given. Pass the forest in it: pipeline[-1].")
+    if hasattr(model, "best_estimator_"):
+        raise ParameterError(f"A {type(model).__name__} was given. Pass the forest that it found: search.best_estimator_.")
+    check_is_fitted(model, "forest_")
+
+
+def check_number(name: str, value: Any, least: int) -> None:
+    """Raise unless an argument is a whole number of at least ``least``."""
+    if not is_whole(value) or value < least:
+        raise ParameterError(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
 
 
 def axes(ax: Any, width: float, height: float) -> Any:
@@ -35,6 +55,15 @@ def in_percent(axis: Any) -> None:
     axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1, decimals=0 if high - low > 0.1 else None))
 
 
+def entitle(ax: Any, along: str = "", across: str = "", title: str = "", without: Sequence[str] = ("top", "right")) -> None:
+    """Name the two axes, write a small title, and take away the frame on some sides."""
+    ax.set_xlabel(along, **AS_IS)
+    ax.set_ylabel(across, **AS_IS)
+    if title:
+        ax.set_title(title, loc="left", fontsize="small", color=GREY, **AS_IS)
+    ax.spines[list(without)].set_visible(False)
+
+
 def tinted(colour: str, strength: float) -> tuple[float, float, float]:
     """A colour mixed with white: hardly any of it at strength 0, and no more at 1 than black text can be read on."""
     part = 0.06 + 0.5 * min(max(strength, 0.0), 1.0)
@@ -51,19 +80,17 @@ def say(ax: Any, *lines: str) -> Any:
 
 def drawable(value: Any, most: float) -> str:
     """A name as one line of at most about ``most`` letters, without what fonts cannot draw or markup would change."""
-    known = _letters()
-    letters, room = [], most
-    # Longer than any line that is drawn, even if most of it is left out.
-    for letter in " ".join(str(value)[: 100 + 10 * int(most)].split()):
-        if ord(letter) not in known:
-            # Marks and controls change other letters, and have no place of their own.
-            letter = "" if unicodedata.category(letter)[0] in "MC" else UNKNOWN
-        elif unicodedata.category(letter)[0] == "C":
-            letter = ""
-        letters.append(letter)
-    text = "".join(letters).strip()
+    known, room = _letters(), most
+    # Longer than any line that is drawn, even if most of it is left out. Marks and controls change other letters, and have
+    # no place of their own; any other letter that fonts lack has a box.
+    kept = "".join(
+        letter if ord(letter) in known else UNKNOWN
+        for letter in " ".join(str(value)[: 100 + 10 * int(most)].split())
+        if (category := unicodedata.category(letter)[0]) != "C" and (category != "M" or ord(letter) in known)
+    )
+    text = kept.strip()
     for index, letter in enumerate(text):
-        room -= _width(letter)
+        room -= width(letter)
         if room < 0 and (index + 1 < len(text) or room < -1):
             text = text[:index].rstrip() + "…"
             break
@@ -77,13 +104,12 @@ def runs_leftward(text: str) -> bool:
 
 def width(text: str) -> float:
     """Rough width of a text, in small letters."""
-    return sum(map(_width, text.replace(r"\$", "$")))
-
-
-def _width(letter: str) -> float:
-    if letter == UNKNOWN or unicodedata.east_asian_width(letter) in "WF":
-        return 1.6
-    return 1.3 if letter.isupper() or letter in "%@mw—…" else 1.0
+    return sum(
+        1.6 if letter == UNKNOWN or unicodedata.east_asian_width(letter) in "WF"
+        else 1.3 if letter.isupper() or letter in "%@mw—…"
+        else 1.0
+        for letter in text.replace(r"\$", "$")
+    )  # fmt: skip
 
 
 def _letters() -> set[int]:

@@ -10,10 +10,9 @@ import numpy as np
 from dpforest.errors import ParameterError, shown
 from dpforest.model.effect_values import Effect, Effects, Interaction, Part
 from dpforest.model.effects import effects_of
-from dpforest.privacy.accountants import is_whole
-from dpforest.show.effect_axis import axis_of, band_words, labelled, reach_of, short_words, whole_reach
-from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, axes, drawable, load, say
-from dpforest.show.plots.given import check_forest
+from dpforest.show import pictures
+from dpforest.show.plots import canvas
+from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, drawable
 
 LONGEST, MOST_BARS = 24, 14
 # A panel in inches, and panels in a row.
@@ -35,25 +34,24 @@ def effects(model: Any, column: Any = None, *, ax: Any = None, most: int = 6, pa
     Returns an array of axes. With ``column``, the name of a feature, or on axes ``ax`` it draws one feature (the strongest
     if none is named) and returns its axes.
     """
-    check_forest(model)
-    for name, number, least in (("most", most, 1), ("pairs", pairs, 0)):
-        if not is_whole(number) or number < least:
-            raise ParameterError(f"{name} must be a whole number of at least {least}, not {shown(number)}.")
+    canvas.check_forest(model)
+    canvas.check_number("most", most, 1)
+    canvas.check_number("pairs", pairs, 0)
     if column is not None or ax is not None:
         return _one(model, column, ax)
     found = effects_of(model.forest_, model.ledger_, pairs)
     panels: list[Effect | Interaction] = [*found.features[:most], *found.pairs]
     if not panels:
-        return np.array([say(axes(None, 6.4, 2.0), NO_SPLIT)])
+        return np.array([canvas.say(canvas.axes(None, 6.4, 2.0), NO_SPLIT)])
     n_rows = math.ceil(len(panels) / IN_ROW)
     n_columns = math.ceil(len(panels) / n_rows)
     notes = _notes(found, panels, WIDE * n_columns)
     size = (WIDE * n_columns, HIGH * n_rows + 0.2 * len(notes))
-    figure, grid = load("matplotlib.pyplot").subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
-    drawn = grid.reshape(-1)
+    grid = canvas.load("matplotlib.pyplot").subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
+    figure, drawn = grid[0], grid[1].reshape(-1)
     for left in drawn[len(panels) :]:
         left.remove()
-    reach = reach_of(found.features[:most])
+    reach = pictures.reach_of(found.features[:most])
     for index, (panel, own) in enumerate(zip(panels, drawn, strict=False)):
         _draw(own, panel, found, reach, has_legend=not index)
     figure.suptitle("\n".join(notes), x=0.01, ha="left", fontsize="small", color=GREY, **AS_IS)
@@ -67,10 +65,10 @@ def _one(model: Any, column: Any, ax: Any) -> Any:
     if effect is None and column is not None and str(column) not in model.forest_.domain.names:
         names = ", ".join(map(shown, model.forest_.domain.names[:10]))
         raise ParameterError(f"The model has no feature {shown(column)}. Its features are, the first ten: {names}.")
-    ax = axes(ax, 6.4, 4.2)
+    ax = canvas.axes(ax, 6.4, 4.2)
     if effect is None:
-        return say(ax, NO_SPLIT if column is None else "No tree asks for this feature, so it moves nothing.")
-    _draw(ax, effect, found, whole_reach(effect))
+        return canvas.say(ax, NO_SPLIT if column is None else "No tree asks for this feature, so it moves nothing.")
+    _draw(ax, effect, found, pictures.whole_reach(effect))
     notes = _notes(found, (effect,), ax.get_window_extent().width / ax.figure.dpi)
     ax.set_title("\n".join([ax.get_title(loc="left"), *notes]), loc="left", fontsize="small", color=GREY, **AS_IS)
     return ax
@@ -78,7 +76,8 @@ def _one(model: Any, column: Any, ax: Any) -> Any:
 
 def _notes(found: Effects, panels: Sequence[Effect | Interaction], inches: float) -> list[str]:
     """What should be known to read the picture, in lines of a width."""
-    words = [f"Effect on {_scale(found)}, beside its mean.", band_words(found, panels)]
+    name = drawable(found.outputs[0], LONGEST) if len(found.outputs) == 1 else "each class"
+    words = [f"Effect on {SCALES[found.scale].format(name)}, beside its mean.", pictures.band_words(found, panels)]
     if any(isinstance(panel, Effect) and panel.kind != "category" for panel in panels):
         words.append("? stands for missing values.")
     if any(isinstance(panel, Interaction) for panel in panels):
@@ -86,91 +85,76 @@ def _notes(found: Effects, panels: Sequence[Effect | Interaction], inches: float
     return textwrap.wrap(" ".join(words), max(int(PER_INCH * inches), 20))
 
 
-def _scale(found: Effects) -> str:
-    name = drawable(found.outputs[0], LONGEST) if len(found.outputs) == 1 else "each class"
-    return SCALES[found.scale].format(name)
-
-
 def _draw(ax: Any, panel: Effect | Interaction, found: Effects, reach: float, has_legend: bool = True) -> None:
+    """Draw one panel, with its title."""
     if isinstance(panel, Interaction):
-        _map(ax, panel, found)
-        return
-    (_bars if panel.kind == "category" else _curve)(ax, panel, found, reach)
+        title = _map(ax, panel, found)
+    else:
+        (_bars if panel.kind == "category" else _curve)(
+            ax, panel, [drawable(name, LONGEST) for name in found.outputs], reach
+        )
+        title = drawable(panel.feature, LONGEST)
+        ax.spines[["top", "right"]].set_visible(False)
+        if len(found.outputs) > 1 and has_legend:
+            ax.legend(fontsize="x-small", frameon=False, ncols=2)
     doubt = " (within the noise)" if panel.stands_out is False else ""
-    ax.set_title(drawable(panel.feature, LONGEST) + doubt, loc="left", fontsize="medium", **AS_IS)
-    ax.spines[["top", "right"]].set_visible(False)
-    if len(found.outputs) > 1 and has_legend:
-        ax.legend(fontsize="x-small", frameon=False, ncols=2)
+    ax.set_title(title + doubt, loc="left", fontsize="medium", **AS_IS)
 
 
-def _curve(ax: Any, effect: Effect, found: Effects, reach: float) -> None:
+def _curve(ax: Any, effect: Effect, names: list[str], reach: float) -> None:
     """Steps over the range of a number, and a point for missing values at the right."""
-    axis = axis_of(effect)
+    axis = pictures.axis_of(effect)
     missing = [part for part in effect.parts if part.kind == "missing"]
-    for index, colour in zip(range(len(found.outputs)), COLOURS, strict=False):
+    for index, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
         values, bands = _values(axis.ranges, index)
         if bands is not None:
             low, high = (np.append(ends, ends[-1]) for ends in (values - bands, values + bands))
             ax.fill_between(axis.ends, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
-        name = drawable(found.outputs[index], LONGEST)
         ax.step(axis.ends, np.append(values, values[-1]), where="post", color=colour, linewidth=1.6, label=name)
-        of_missing, its_bands = _values(missing, index)
-        ax.errorbar([1.06], of_missing, its_bands, fmt="o", color=colour, markersize=4, linewidth=1, capsize=2)
+        ax.errorbar([1.06], *_values(missing, index), fmt="o", color=colour, markersize=4, linewidth=1, capsize=2)
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlim=(-0.03, 1.1), ylim=(-reach, reach))
     # Words have room left of the question mark.
     ticks = [(place, words) for place, words in axis.ticks if 0 <= place <= 1.02 - 0.015 * len(words)] + [(1.06, "?")]
-    ax.set_xticks([place for place, _ in ticks], [words for _, words in ticks], fontsize="small", **AS_IS)
+    ax.set_xticks(*map(list, zip(*ticks, strict=True)), fontsize="small", **AS_IS)
 
 
 def _values(parts: Sequence[Part], index: int) -> tuple[np.ndarray, np.ndarray | None]:
-    values = np.array([part.effects[index] for part in parts])
-    bands = None if any(part.bands is None for part in parts) else np.array([part.bands[index] for part in parts])  # type: ignore[index]
-    return values, bands
+    """The effects of some parts on one output, and their bands."""
+    bands = [part.bands[index] for part in parts if part.bands is not None]
+    return np.array([part.effects[index] for part in parts]), np.array(bands) if len(bands) == len(parts) else None
 
 
-def _bars(ax: Any, effect: Effect, found: Effects, reach: float) -> None:
+def _bars(ax: Any, effect: Effect, names: list[str], reach: float) -> None:
     """Bars of one output, or points of several, for the categories that hold most records."""
-    order = np.argsort([-part.share for part in effect.parts], kind="stable")[:MOST_BARS]
-    parts = [effect.parts[index] for index in sorted(order)]
+    parts, n_left = pictures.commonest(effect, MOST_BARS)
     rows = np.arange(len(parts))
-    style = {"ecolor": GREY, "elinewidth": 1, "capsize": 2}
-    n_outputs = len(found.outputs)
-    for index, colour in zip(range(n_outputs), COLOURS, strict=False):
+    for index, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
         values, bands = _values(parts, index)
-        if n_outputs == 1:
-            ax.barh(rows, values, color=colour, xerr=bands, error_kw=style)
-            continue
-        places = rows + 0.6 * ((index + 0.5) / n_outputs - 0.5)
-        name = drawable(found.outputs[index], LONGEST)
-        ax.errorbar(values, places, xerr=bands, fmt="o", color=colour, markersize=3, linewidth=1, label=name)
+        if len(names) == 1:
+            ax.barh(rows, values, color=colour, xerr=bands, error_kw={"ecolor": GREY, "elinewidth": 1, "capsize": 2})
+        else:
+            places = rows + 0.6 * ((index + 0.5) / len(names) - 0.5)
+            ax.errorbar(values, places, xerr=bands, fmt="o", color=colour, markersize=3, linewidth=1, label=name)
     ax.axvline(0, color=GREY, linewidth=0.8)
     ax.set(xlim=(-reach, reach), ylim=(len(parts) - 0.4, -0.6))
-    names = [drawable(part.words, 16) for part in parts]
-    ax.set_yticks(rows, names, fontsize="small", **AS_IS)
-    left = len(effect.parts) - len(parts) + effect.left_out
-    if left:
-        ax.set_xlabel(f"{left:,} rarer values are left out", fontsize="small", color=GREY, **AS_IS)
+    ax.set_yticks(rows, [drawable(part.words, 16) for part in parts], fontsize="small", **AS_IS)
+    if n_left:
+        ax.set_xlabel(f"{n_left:,} rarer values are left out", fontsize="small", color=GREY, **AS_IS)
 
 
-def _map(ax: Any, pair: Interaction, found: Effects) -> None:
-    """A map of cells, blue below 0 and red above; what is within its band is pale."""
-    output = int(np.abs(pair.effects).max(axis=(0, 1)).argmax())
-    values = pair.effects[:, :, output]
-    alpha = np.ones_like(values)
-    if pair.bands is not None:
-        alpha = np.where(np.abs(values) > pair.bands[:, :, output], 1.0, 0.35)
-    most = float(np.abs(values).max()) or 1.0
-    drawn = ax.imshow(values.T, cmap="RdBu_r", vmin=-most, vmax=most, alpha=alpha.T, aspect="auto", origin="lower")
-    ax.figure.colorbar(drawn, ax=ax, shrink=0.9)
-    # Labels stand side by side, or one above the other where there is more room.
-    for axis, parts, most in ((ax.xaxis, pair.parts[0], 3), (ax.yaxis, pair.parts[1], 9)):
-        shown_parts = labelled(parts, min(most, 4), most)
-        names = [drawable(short_words(parts[index]), 12) for index in shown_parts]
-        axis.set_ticks(shown_parts, names, fontsize="x-small", **AS_IS)
-    doubt = " (within the noise)" if pair.stands_out is False else ""
-    of_class = f", {drawable(found.outputs[output], 12)}" if len(found.outputs) > 1 else ""
+def _map(ax: Any, pair: Interaction, found: Effects) -> str:
+    """Draw a map of cells, blue below 0 and red above, pale where within their band; returns its title."""
+    drawn = pictures.EffectMap.of(pair, found.outputs)
+    alpha = np.where(drawn.within, 0.35, 1.0).T
+    style = {"vmin": -drawn.most, "vmax": drawn.most, "aspect": "auto", "origin": "lower"}
+    ax.figure.colorbar(ax.imshow(drawn.values.T, cmap="RdBu_r", alpha=alpha, **style), ax=ax, shrink=0.9)
     names = [drawable(name, 14) for name in pair.features]
-    ax.set_title(f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}{of_class}{doubt}", loc="left", fontsize="medium", **AS_IS)
-    ax.set_xlabel(names[0], fontsize="small", **AS_IS)
-    ax.set_ylabel(names[1], fontsize="small", **AS_IS)
+    # Labels stand side by side, or one above the other where there is more room.
+    for axis, name, parts, most in zip((ax.xaxis, ax.yaxis), names, pair.parts, (3, 9), strict=True):
+        places = pictures.labelled(parts, min(most, 4), most)
+        words = [drawable(pictures.short_words(parts[index]), 12) for index in places]
+        axis.set_ticks(places, words, fontsize="x-small", **AS_IS)
+        axis.set_label_text(name, fontsize="small", **AS_IS)
+    of_class = f", {drawable(drawn.output, 12)}" if drawn.output is not None else ""
+    return f"{names[0]} \N{MULTIPLICATION SIGN} {names[1]}{of_class}"

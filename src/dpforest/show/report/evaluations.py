@@ -10,6 +10,7 @@ from dpforest.errors import ParameterError
 from dpforest.model.file import model_digest
 from dpforest.privacy.accountants import is_whole
 from dpforest.privacy.statement import UNITS
+from dpforest.show.pictures import calibration_marks, roc_curve
 
 WANTED = (
     "evaluation must be the JSON file that `dpforest evaluate --out PAGE.html` writes beside its page, what its --json "
@@ -172,40 +173,33 @@ def _y(share: float) -> float:
 
 
 def _frame() -> dict[str, Any]:
-    along = [(_x(at), f"{at:g}") for at in TICKS]
-    return {"along": along, "across": [(_y(at), f"{at:g}") for at in TICKS], "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+    along, across = ([(place(at), f"{at:g}") for at in TICKS] for place in (_x, _y))
+    return {"along": along, "across": across, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 
 
 def _roc(points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The curve as a path, and the outline of its band: points moved by their margins, up and to the left or back."""
+    """The curve as a path, and the outline of its band."""
     if not points:
         return None
-    names = ("false_positives", "true_positives", "false_positives_margin", "true_positives_margin")
-    false, true, left, up = (np.array([float(point[name]) for point in points]) for name in names)
-    line = [(0.0, 0.0), *zip(false, true, strict=True), (1.0, 1.0)]
-    band = ""
-    if left.any() or up.any():
-        sides = [(np.maximum.accumulate(false - sign * left), np.maximum.accumulate(true + sign * up)) for sign in (1, -1)]
-        above, below = ([(0.0, 0.0), *zip(*side, strict=True), (1.0, 1.0)] for side in sides)
-        band = f"{_path(above)}L{_path(below[::-1])[1:]}Z"
-    return _frame() | {"line": _path(line), "band": band, "marks": [(_x(x), _y(y)) for x, y in line[1:-1]]}
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{_x(x):g} {_y(y):g}" for x, y in points)
+    line, band = ([(_x(x), _y(y)) for x, y in outline.tolist()] for outline in roc_curve(points))
+    paths = ["M" + "L".join(f"{x:g} {y:g}" for x, y in outline) for outline in (line, band)]
+    return _frame() | {"line": paths[0], "band": f"{paths[1]}Z" if band else "", "marks": line[1:-1]}
 
 
 def _calibration(points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """A mark for each bin with enough records: its middle, the share of the second class, and the ends of its band."""
+    """A mark for each bin with enough records, with the ends of its whisker; and a row of a table for each bin."""
     if not points:
         return None
-    marks, rows = [], []
-    for point in points:
-        low, high, share = float(point["low"]), float(point["high"]), point["share"]
-        n = count_words(float(point["n_rows"]), float(point["n_rows_margin"]) or None)
-        value = {"value": share, "margin": point["margin"]}
-        rows.append({"bin": f"{figure(low, 3)} to {figure(high, 3)}", "n_rows": n, "share": score_words(value)})
-        if share is not None:
-            margin = float(np.hypot(point["margin"], point["sampling"] or 0.0))
-            marks.append((_x((low + high) / 2), _y(share), _y(share - margin), _y(share + margin)))
+    rows = [
+        {
+            "bin": f"{figure(float(point['low']), 3)} to {figure(float(point['high']), 3)}",
+            "n_rows": count_words(float(point["n_rows"]), float(point["n_rows_margin"]) or None),
+            "share": score_words({"value": point["share"], "margin": point["margin"]}),
+        }
+        for point in points
+    ]
+    marks = [
+        (_x(middle), _y(share), _y(share - margin), _y(share + margin))
+        for middle, share, margin in calibration_marks(points).tolist()
+    ]
     return _frame() | {"marks": marks, "rows": rows}

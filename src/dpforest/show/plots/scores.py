@@ -1,4 +1,4 @@
-"""Draws scores against the budget. Sees scores that the caller has, and no model."""
+"""Draws how good models are: scores against the budget, the ROC curve and calibration. Released values only."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dpforest.common.text import with_band
 from dpforest.errors import ParameterError
-from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, MARKERS, axes, drawable, load
+from dpforest.show.pictures import calibration_marks, roc_curve
+from dpforest.show.plots import canvas
+from dpforest.show.plots.canvas import AS_IS, BLUE, COLOURS, GREY, MARKERS, drawable
 
 LONGEST = 24
 # Names at the right are at least this share of the height apart, ticks this share of the width.
@@ -26,26 +29,23 @@ def accuracy_by_epsilon(
     score has no band. ``no_privacy`` and ``majority`` are scores (means are taken) drawn as horizontal lines.
     """
     curves = [(name, *_summary(scores)) for name, scores in _systems(results).items()]
-    ax = axes(ax, 6.4, 4.2)
+    ax = canvas.axes(ax, 6.4, 4.2)
     ends: list[tuple[float, str, str]] = []
     for index, (name, epsilons, means, errors) in enumerate(curves):
-        style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)], "markersize": 5}
-        ax.fill_between(epsilons, means - errors, means + errors, color=style["color"], alpha=0.2, linewidth=0)
-        ax.plot(epsilons, means, linewidth=1.8, **style)
-        if name is not None:
-            ends.append((float(means[-1]), drawable(name, LONGEST), str(style["color"])))
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        ax.fill_between(epsilons, means - errors, means + errors, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(epsilons, means, linewidth=1.8, color=colour, marker=marker, markersize=5)
+        ends += [(float(means[-1]), drawable(name, LONGEST), colour)] if name is not None else []
     for name, scores, dashes in (("no privacy", no_privacy, (0, (6, 2))), ("majority class", majority, (0, (1, 1.5)))):
         if scores is not None:
             level = float(_checked(scores).mean())
             ax.axhline(level, color=GREY, linewidth=1.2, linestyle=dashes)
             ends.append((level, name, GREY))
     _scale(ax, sorted({epsilon for _, epsilons, _, _ in curves for epsilon in epsilons}))
-    _write_names(ax, ends)
-    ax.set_xlabel("epsilon (smaller is more private)", **AS_IS)
-    ax.set_ylabel("accuracy", **AS_IS)
+    _write_names(ax, sorted(ends))
+    canvas.entitle(ax, "epsilon (smaller is more private)", "accuracy")
     ax.grid(axis="y", color="#eeeeee")
     ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -70,8 +70,7 @@ def _summary(scores: Mapping[Any, Any]) -> tuple[np.ndarray, np.ndarray, np.ndar
         raise ParameterError("Scores of a system map each epsilon, a number, to a list of finite scores.") from None
     if not all(0 < epsilon < math.inf for epsilon in by_epsilon):
         raise ParameterError("An epsilon must be positive and finite; give scores without privacy as no_privacy=.")
-    epsilons = sorted(by_epsilon)
-    lists = [by_epsilon[epsilon] for epsilon in epsilons]
+    epsilons, lists = zip(*sorted(by_epsilon.items()), strict=True)
     errors = [listed.std(ddof=1) / math.sqrt(len(listed)) if len(listed) > 1 else 0.0 for listed in lists]
     return np.array(epsilons), np.array([listed.mean() for listed in lists]), np.array(errors)
 
@@ -86,27 +85,73 @@ def _checked(scores: Any) -> np.ndarray:
 def _scale(ax: Any, epsilons: list[float]) -> None:
     """Make the axis logarithmic, with the epsilons themselves as ticks, as many as have room."""
     ax.set_xscale("log")
-    low, high = math.log(epsilons[0]), math.log(epsilons[-1])
-    shown: list[float] = []
+    shown = epsilons[:1]
     for epsilon in epsilons:
-        if not shown or math.log(epsilon) - math.log(shown[-1]) > TICKS_APART * (high - low):
+        if math.log(epsilon / shown[-1]) > TICKS_APART * math.log(epsilons[-1] / epsilons[0]):
             shown.append(epsilon)
     if len(epsilons) == 1:
         ax.set_xlim(epsilons[0] / 2, epsilons[0] * 2)
     ax.set_xticks(shown, [f"{epsilon:g}" for epsilon in shown], **AS_IS)
-    ax.xaxis.set_minor_locator(load("matplotlib.ticker").NullLocator())
+    ax.xaxis.set_minor_locator(canvas.load("matplotlib.ticker").NullLocator())
 
 
 def _write_names(ax: Any, ends: list[tuple[float, str, str]]) -> None:
     """Write names to the right of where the lines end, moved apart where they would overlap."""
     low, high = ax.get_ylim()
-    ends = sorted(ends)
     heights = [(level - low) / (high - low) for level, _, _ in ends]
     # Up from below, then down from the top, so that all names stay beside the axes.
     for index in range(1, len(heights)):
         heights[index] = max(heights[index], heights[index - 1] + APART)
     for index in reversed(range(len(heights))):
         heights[index] = min(heights[index], 1.0 if index == len(heights) - 1 else heights[index + 1] - APART)
+    style = {"xycoords": "axes fraction", "va": "center", "annotation_clip": False, "fontsize": "small", **AS_IS}
     for (_, name, colour), height in zip(ends, heights, strict=True):
-        style = {"color": colour, "fontsize": "small"}
-        ax.annotate(name, (1.015, height), xycoords="axes fraction", va="center", annotation_clip=False, **style, **AS_IS)
+        ax.annotate(name, (1.015, height), color=colour, **style)
+
+
+def roc(evaluation: Any, *, ax: Any = None) -> Any:
+    """Draw the ROC curve of an evaluation of two classes, with a 95 % band of the noise, if there is any."""
+    content, points = _points(evaluation, "roc")
+    ax = _frame(ax)
+    line, band = roc_curve(points)
+    ax.plot(*line.T, color=BLUE, marker="o", markersize=3.5, linewidth=1.8)
+    if len(band):
+        ax.fill(*band.T, color=BLUE, alpha=0.2, linewidth=0)
+    (area,) = (score for score in content["scores"] if score["name"] == "area under the curve")
+    words = with_band(area["value"], area["margin"]) if area["margin"] else f"{area['value'] or 0:.4f}"
+    title = "" if area["value"] is None else f"area under the curve: {words}"
+    canvas.entitle(ax, "false positives", "true positives", title)
+    return ax
+
+
+def calibration(evaluation: Any, *, ax: Any = None) -> Any:
+    """Draw the share of the second class against the predicted share, by bins, with 95 % whiskers of noise and luck.
+
+    Bins with too few records to say are left out.
+    """
+    content, points = _points(evaluation, "calibration")
+    ax = _frame(ax)
+    middles, shares, margins = calibration_marks(points).T
+    ax.errorbar(middles, shares, yerr=margins, fmt="o", color=BLUE, ecolor=GREY, elinewidth=1, markersize=4.5)
+    canvas.entitle(ax, "predicted share", f"share of {drawable(content['labels'][1], LONGEST)}")
+    return ax
+
+
+def _points(evaluation: Any, which: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The evaluation as plain values, and the points of one of its curves."""
+    content = evaluation.to_dict() if hasattr(evaluation, "to_dict") else evaluation
+    points = content.get(which) if isinstance(content, dict) else None
+    if not points:
+        raise ParameterError(
+            "There is no such curve. Pass an evaluation of two classes, as evaluate_privately and evaluate_public give it, "
+            "with enough records of both."
+        )
+    return content, points
+
+
+def _frame(ax: Any) -> Any:
+    """Square axes of two shares, with the diagonal."""
+    ax = canvas.axes(ax, 4.4, 4.4)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    return ax
