@@ -11,9 +11,9 @@ import numpy as np
 
 from dpforest.common.text import in_brackets, share_words
 from dpforest.model.importances import importance_rows
+from dpforest.privacy.composition import Priced
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose, Scope
 from dpforest.privacy.ledger import Ledger
-from dpforest.privacy.composition import Priced
 from dpforest.show.charges import charged
 from dpforest.show.plots import canvas
 from dpforest.show.plots.canvas import AS_IS, BLUE, GREEN, GREY, ORANGE, PURPLE, drawable
