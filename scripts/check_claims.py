@@ -15,6 +15,7 @@ PARTS = {
     "privacy": {"strength", "charge", "add_noise", "add_joint_noise", "name_frequent"},
     "parts": {"score", "assignment", "plan", "propose", "release", "may_split"},
     "growing": {"train", "narrow", "choose", "release"},
+    "recipes": {"train", "narrow", "choose", "release"},
 }
 FUNCTIONS = {"growing": {"grow", "learn_lists"}, "parts": {"spread"}}
 FREE = {"parts": {"refine"}}

@@ -73,7 +73,7 @@ def page(name: str, entries: dict[str, str]) -> str:
 
 def description(name: str, entries: dict[str, str]) -> list[str]:
     """What the recipe's module says of it."""
-    shown = said(f"dpforest.recipes.private.{name.replace('-', '_')}", ("Paper", "Kept", "Departs"), entries)
+    shown = said(f"dpforest.recipes.papers.{name.replace('-', '_')}", ("Paper", "Kept", "Departs"), entries)
     return [*shown, "[How it plans](../guide/default.md), and why it is private."] if name == "auto" else shown
 
 

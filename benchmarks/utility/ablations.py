@@ -15,11 +15,9 @@ from dpforest.parts.proposals import OneAgainstRest, Thresholds
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
-from dpforest.recipes.planner import plan_forest
-from dpforest.recipes.plans.classes import PURE_MORE_CLASSES, PURE_TWO_CLASSES
-from dpforest.recipes.plans.classes import one_tree as plan_one_tree
-from dpforest.recipes.plans.classes import sequential as plan_sequential
-from dpforest.recipes.plans.sketch import SKETCH
+from dpforest.recipes.planner import PURE_MORE_CLASSES, PURE_TWO_CLASSES, SKETCH, plan_forest
+from dpforest.recipes.planner import one_tree as plan_one_tree
+from dpforest.recipes.planner import sequential as plan_sequential
 from dpforest.schema.grid import Grid
 
 CLASSES, NUMBERS = ("classification",), ("regression",)

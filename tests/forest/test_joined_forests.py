@@ -9,7 +9,7 @@ from tests.support.strategies import FIXED, SEEDS, TWO, classes, domains, forest
 
 from dpforest import DPForestClassifier, load_model
 from dpforest.forest.tree import Forest
-from dpforest.growing.two_phase import TwoPhase
+from dpforest.recipes.papers.liu_2022 import TwoPhase
 
 
 @st.composite

@@ -6,12 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpforest.growing.first_look import kept_by_elimination, relevance
-from dpforest.growing.information import (
+from dpforest.recipes.papers.first_look import (
     chance,
+    kept_by_elimination,
     mdl_cuts,
     mutual_information,
     normalised_interaction_gain,
+    relevance,
     runs,
     sum_runs,
     symmetric_uncertainty,

@@ -11,11 +11,11 @@ from tests.support.strategies import FIXED, SEEDS, TWO, classes, forests, mixed_
 
 from dpforest import DPForestClassifier
 from dpforest.audit.tape import TapeEntropy
-from dpforest.growing.out_of_bag import OutOfBag, feature_weights, tree_errors
-from dpforest.growing.selective import SelectiveAggregation
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.recipes.papers.guan_2020 import SelectiveAggregation
+from dpforest.recipes.papers.li_2022 import OutOfBag, feature_weights, tree_errors
 
 
 @FIXED

@@ -5,11 +5,6 @@ import pytest
 from tests.support.strategies import MIXED, THREE, TWO, mixed_table, recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema, get_recipe, list_recipes
-from dpforest.growing import out_of_bag
-from dpforest.growing.class_means import ClassMeans
-from dpforest.growing.out_of_bag import OutOfBag
-from dpforest.growing.selective import SelectiveAggregation
-from dpforest.growing.two_phase import TwoPhase
 from dpforest.parts.allocation import EveryQuery, Harmonic
 from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
@@ -18,6 +13,11 @@ from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.composition import priced
 from dpforest.privacy.events import Scope
+from dpforest.recipes.papers import li_2022
+from dpforest.recipes.papers.guan_2020 import SelectiveAggregation
+from dpforest.recipes.papers.li_2022 import OutOfBag
+from dpforest.recipes.papers.liu_2022 import TwoPhase
+from dpforest.recipes.papers.rana_2015 import ClassMeans
 from dpforest.schema.grid import Grid
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]
@@ -126,7 +126,7 @@ def test_a_second_tree_gets_its_share_by_all_its_features_its_levels_by_their_ow
     given, leaf_share, monkeypatch
 ):
     weights, orders = np.array([0.1, 0.2, 0.3, 0.4]), iter([[3, 2, 1], [3, 1, 0], [2, 1, 0]])
-    monkeypatch.setattr(out_of_bag, "feature_weights", lambda forest, errors: weights)
+    monkeypatch.setattr(li_2022, "feature_weights", lambda forest, errors: weights)
     monkeypatch.setattr(OutOfBag, "_order", lambda *drawn: np.array(next(orders)))
     ledger = fitted(stages=OutOfBag(n_first=2, **given), n_trees=3, vote=Majority()).ledger_
     second = ledger.root.children[0].children[0].children[1]

@@ -13,14 +13,18 @@ from tests.support.strategies import TWO, mixed_table, recipe_of
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe
 from dpforest.audit.tape import Tape
 from dpforest.errors import ParameterError
-from dpforest.growing import first_look
-from dpforest.growing.first_look import FirstLook, kept_by_elimination
-from dpforest.growing.information import normalised_interaction_gain, symmetric_uncertainty
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.recipes.papers import first_look
+from dpforest.recipes.papers.first_look import (
+    FirstLook,
+    kept_by_elimination,
+    normalised_interaction_gain,
+    symmetric_uncertainty,
+)
 from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid
 

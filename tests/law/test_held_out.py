@@ -15,11 +15,11 @@ from tests.support.strategies import THREE, TWO, recipe_of
 
 from dpforest import Bounded, Numeric, Schema
 from dpforest.audit.tape import TapeEntropy
-from dpforest.growing.out_of_bag import OutOfBag, count_tested
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.voting import Majority
 from dpforest.privacy.bounds import Sensitivity
+from dpforest.recipes.papers.li_2022 import OutOfBag, count_tested
 from dpforest.records.coins import COIN_SIDES
 from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid

@@ -18,14 +18,14 @@ from dpforest import Categorical, Classes, DPForestClassifier, DPForestRegressor
 from dpforest.errors import DPForestError, ParameterError, SchemaError
 from dpforest.growing import choosing
 from dpforest.growing.choosing import Level
-from dpforest.growing.class_means import STEPS, ClassMeans
-from dpforest.growing.first_look import FirstLook
-from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator, SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.events import Purpose
+from dpforest.recipes.papers.blum_2005 import NoisyGain
+from dpforest.recipes.papers.first_look import FirstLook
+from dpforest.recipes.papers.rana_2015 import STEPS, ClassMeans
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.records.counter import MemoryCounter
 from dpforest.schema.domain import Domain, Grid

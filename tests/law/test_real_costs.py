@@ -20,7 +20,6 @@ from dpforest.audit.replay import cost
 from dpforest.growing.centres import Centres
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.linear import Linear
-from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.order import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target_range import TargetRange
@@ -31,6 +30,7 @@ from dpforest.parts.proposals import Menu
 from dpforest.parts.voting import LogShares, MeanOfShares
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import SPLITS
+from dpforest.recipes.papers.blum_2005 import NoisyGain
 from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import FINE_STEPS
 

@@ -16,15 +16,9 @@ from tests.support.targets import classes
 
 from dpforest import Classes, Schema, get_recipe, list_recipes
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.class_means import ClassMeans
-from dpforest.growing.first_look import FirstLook
 from dpforest.growing.linear import Linear
-from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.order import Order
-from dpforest.growing.out_of_bag import OutOfBag
-from dpforest.growing.selective import SelectiveAggregation
 from dpforest.growing.sequential import Phase
-from dpforest.growing.two_phase import TwoPhase
 from dpforest.parts.allocation import EveryQuery, Uniform
 from dpforest.parts.criteria import EntropyCount, WeightedMajority
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
@@ -32,6 +26,12 @@ from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresho
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
 from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.parts.voting import Majority
+from dpforest.recipes.papers.blum_2005 import NoisyGain
+from dpforest.recipes.papers.first_look import FirstLook
+from dpforest.recipes.papers.guan_2020 import SelectiveAggregation
+from dpforest.recipes.papers.li_2022 import OutOfBag
+from dpforest.recipes.papers.liu_2022 import TwoPhase
+from dpforest.recipes.papers.rana_2015 import ClassMeans
 from dpforest.schema import FINE_STEPS
 
 RECIPES = [recipe["name"] for recipe in list_recipes()]

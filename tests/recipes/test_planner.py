@@ -21,10 +21,15 @@ from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.amounts import divide, divide_evenly, exact
 from dpforest.recipes import get_recipe, planner
-from dpforest.recipes.planner import plan_forest
-from dpforest.recipes.plans import classes as plans_for_classes
-from dpforest.recipes.plans.classes import BATCH_ROWS, BATCH_SIGNAL, MOST_BATCHES, n_batches
-from dpforest.recipes.plans.means import MEAN_TREES, MEAN_TREES_WITH_DELTA
+from dpforest.recipes.planner import (
+    BATCH_ROWS,
+    BATCH_SIGNAL,
+    MEAN_TREES,
+    MEAN_TREES_WITH_DELTA,
+    MOST_BATCHES,
+    n_batches,
+    plan_forest,
+)
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
 
 TABLES = {
@@ -267,7 +272,7 @@ def test_chosen_trees_are_a_multiple_of_batches_and_hardly_more_than_the_table_s
         if not isinstance(recipe.stages, Sequential):
             continue
         kind = "two classes" if n_classes == 2 else "more classes"
-        signal = plans_for_classes.signal_of(facts)
+        signal = planner.signal_of(facts)
         line = next(line for line in planner.LINES[kind, delta > 0] if signal < line.below)
         chosen, batches = recipe.stages.phases[-1].n_trees, recipe.stages.batches
         assert chosen % batches == 0
@@ -293,7 +298,7 @@ def test_a_bounded_target_has_sequential_means_and_one_class_one_tree():
 def test_few_rows_of_more_than_two_classes_have_one_tree_and_an_order(n_classes, share_numeric):
     for product, n_features in itertools.product([0, 1, 100, 500, 899], [1, 12, 60]):
         recipe = plan_forest(facts_of(2 * product, 0.5, 0.0, n_features, n_classes, share_numeric))
-        share = plans_for_classes.ORDER
+        share = planner.ORDER
         assert recipe.stages == Sequential((Phase(1 - share, 1), Order(share)))
         assert 0.05 <= share <= 0.2
         assert recipe.n_trees == 1
@@ -353,7 +358,7 @@ def test_without_noise_means_are_boosted():
         facts = facts_of(n_rows, math.inf, 0.0, 12, None)
         recipe = plan_forest(facts)
         assert (recipe.n_trees, recipe.criterion) == (100, SquaredError())
-        assert recipe.stages == SequentialMeans(half_width=1.0, rate=plans_for_classes.WITHOUT_NOISE.rate)
+        assert recipe.stages == SequentialMeans(half_width=1.0, rate=planner.WITHOUT_NOISE.rate)
         assert recipe.centres is None
         assert [plan_forest(facts, n_trees).n_trees for n_trees in (1, 7, 500)] == [1, 7, 500]
         assert get_recipe("auto").resolve(facts, 7, 2).depth == 2

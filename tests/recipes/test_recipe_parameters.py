@@ -12,8 +12,6 @@ from tests.support.strategies import TWO, facts_of, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, Schema
 from dpforest.errors import DPForestError, ParameterError, SchemaError
-from dpforest.growing.out_of_bag import OutOfBag
-from dpforest.growing.two_phase import TwoPhase
 from dpforest.parts.criteria import GiniCount, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.postprocess import PruneBySignal
@@ -22,6 +20,8 @@ from dpforest.parts.sampling import Disjoint, EveryRecord
 from dpforest.parts.shape import HalfTheFeatures, HalfUntested, LogRows
 from dpforest.parts.voting import Majority
 from dpforest.recipes import get_recipe, is_listed, list_recipes
+from dpforest.recipes.papers.li_2022 import OutOfBag
+from dpforest.recipes.papers.liu_2022 import TwoPhase
 
 NAMES = [recipe["name"] for recipe in list_recipes()]
 

@@ -9,8 +9,6 @@ from dpforest import DPForestClassifier, DPForestRegressor
 from dpforest.errors import AccountingError, DPForestError, ParameterError, SchemaError
 from dpforest.growing.centres import Centres
 from dpforest.growing.choosing import Medians
-from dpforest.growing.class_means import ClassMeans
-from dpforest.growing.noisy_gain import NoisyGain
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import (
@@ -26,6 +24,8 @@ from dpforest.parts.criteria import (
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
+from dpforest.recipes.papers.blum_2005 import NoisyGain
+from dpforest.recipes.papers.rana_2015 import ClassMeans
 
 # Parts, and the words with which a recipe of them is refused.
 GAIN = ADDITIVE | {"criterion": ResidualGain(), "leaf": ResidualSums()}

@@ -58,7 +58,7 @@ def show(
     if as_json:
         print_json(recipe.to_dict() | {"ledger": ledger.to_dict()})
         return
-    module = sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "recipes.private")
+    module = sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "recipes.papers")
     _describe(recipe, module)
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
     show_table(

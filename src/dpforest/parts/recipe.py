@@ -46,7 +46,7 @@ class Stop(Part, Protocol):
 
 
 class Narrow(Part, Protocol):
-    """A step that removes candidates before a split is chosen, by values that it releases; see ``growing.class_means``."""
+    """A step that removes candidates before a split is chosen, by values that it releases."""
 
     @property
     def share(self) -> float:
@@ -59,7 +59,7 @@ class Narrow(Part, Protocol):
 
 
 class Choose(Part, Protocol):
-    """A way in which each node chooses one of its candidates; see ``growing.choosing`` and ``growing.noisy_gain``."""
+    """A way in which each node chooses one of its candidates; see ``growing.choosing`` and ``recipes.papers.blum_2005``."""
 
     def choose(self, level: Any, amount: float) -> np.ndarray:
         """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid; costs ``amount``.
@@ -124,7 +124,7 @@ class Recipe:
     centres: Any = None  # growing.centres: makes two classes of a bounded target, for a share of each level's amount
     target_range: Any = None  # growing.target_range: narrows the range of the target, for a share of epsilon
     learned_grid: Any = None  # growing.learned_grid: learns cuts of numbers, for a share of epsilon; None: public cuts alone
-    first_look: Any = None  # growing.first_look: makes the menu from released counts, for a share of the budget
+    first_look: Any = None  # recipes.papers.first_look: makes the menu from released counts, for a share of the budget
     stages: Stages | None = None  # None: all trees grow together
     secret_sample: SecretSample = ALL_ROWS  # which records of a large table take part
     tasks: tuple[str, ...] = ("classification",)

@@ -9,17 +9,15 @@ from typing import Any
 from dpforest.errors import ParameterError, shown
 from dpforest.growing.choosing import Medians
 from dpforest.parts.recipe import ByTarget, Recipe
-from dpforest.recipes import private
+from dpforest.recipes import papers
 from dpforest.recipes.own import outside_parts
 
 
 @cache
 def _catalogue() -> dict[str, Recipe]:
     """All recipes by name, in order of their years; the default one is the last."""
-    modules = [
-        importlib.import_module(f"{private.__name__}.{module.name}") for module in pkgutil.iter_modules(private.__path__)
-    ]
-    found = [module.RECIPE for module in modules]
+    modules = [importlib.import_module(f"{papers.__name__}.{each.name}") for each in pkgutil.iter_modules(papers.__path__)]
+    found: list[Recipe] = [module.RECIPE for module in modules if hasattr(module, "RECIPE")]
     by_year = sorted(found, key=lambda recipe: (recipe.name == "auto", recipe.name.split("-20")[-1], recipe.name))
     return {recipe.name: recipe for recipe in by_year}
 

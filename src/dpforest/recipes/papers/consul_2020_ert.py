@@ -14,7 +14,7 @@ from dataclasses import replace
 from dpforest.parts.allocation import LeavesOnly
 from dpforest.parts.proposals import Menu, RandomSubsets, Thresholds
 from dpforest.parts.sampling import Disjoint, EveryRecord
-from dpforest.recipes.private.consul_2020 import RECIPE as MEDIANS
+from dpforest.recipes.papers.consul_2020 import RECIPE as MEDIANS
 
 RECIPE = replace(
     MEDIANS,

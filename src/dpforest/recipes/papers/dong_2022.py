@@ -16,7 +16,7 @@ each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11, §2.16, §3).
 from dataclasses import replace
 
 from dpforest.parts.allocation import Linear
-from dpforest.recipes.private.li_2020 import RECIPE as CART
+from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
 RECIPE = replace(
     CART,

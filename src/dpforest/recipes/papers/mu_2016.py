@@ -14,7 +14,7 @@ ln(1 + B/T) for each tree; noisy leaves (docs/review.md, §2.4, §2.7, §2.9, §
 from dataclasses import replace
 
 from dpforest.growing.choosing import FeatureFirst
-from dpforest.recipes.private.li_2020 import RECIPE as JOINT
+from dpforest.recipes.papers.li_2020 import RECIPE as JOINT
 
 RECIPE = replace(
     JOINT,

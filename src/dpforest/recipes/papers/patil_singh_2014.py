@@ -15,7 +15,6 @@ How many features a node draws is in no source: half of them, ``k``. ``cuts="eve
 the table ``thesis-choices`` of docs/bench/papers.md has both.
 """
 
-from dpforest.growing.first_look import FirstLook
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator
 from dpforest.parts.leaves import NoisyCounts
@@ -24,6 +23,7 @@ from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.voting import Majority
+from dpforest.recipes.papers.first_look import FirstLook
 from dpforest.schema.grid import Grid
 
 RECIPE = Recipe(

@@ -15,7 +15,7 @@ said, so all are offered (docs/review.md, §2.4, §2.9, §2.11, §3).
 from dataclasses import replace
 
 from dpforest.parts.criteria import WeightedMajority
-from dpforest.recipes.private.li_2020 import RECIPE as CART
+from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
 RECIPE = replace(
     CART,

@@ -14,7 +14,7 @@ no stop on pure nodes, though it is common (§3.1). How many features a node dra
 
 from dataclasses import replace
 
-from dpforest.recipes.private.li_2020 import RECIPE as JOINT
+from dpforest.recipes.papers.li_2020 import RECIPE as JOINT
 from dpforest.schema.grid import Grid
 
 RECIPE = replace(
