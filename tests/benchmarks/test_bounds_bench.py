@@ -1,7 +1,6 @@
 """The benchmark on bounds: same rows with looser bounds, fair comparisons, and a page that follows from kept rows."""
 
 import json
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FORE
 from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
 from benchmarks.core.results import Case, finished, read_rows
-from dpforest import Bounded, DPForestClassifier, Numeric
-from dpforest.records.vault import Vault
+from dpforest import Bounded, Numeric
 
 pytestmark = pytest.mark.slow
 
@@ -87,14 +85,6 @@ def test_only_bounds_change_and_only_shifted_numbers_move(toys):
     assert limits.features["x"].range == (-1e6, 1e6)
 
 
-def test_the_target_can_be_loosened_alone(toys):
-    _, y, schema = loosening.load("abalone", AS_GIVEN, FEATURES)
-    _, moved, wide = loosening.load("abalone", SHIFTED, TARGET)
-    assert np.allclose(moved - y, SHIFT)
-    assert wide == replace(schema, target=Bounded(-1e6, 1e6))
-    assert loosening.load("abalone", NONE, TARGET)[2].target == Bounded()
-
-
 # One fit
 
 
@@ -106,28 +96,6 @@ def test_a_fit_says_how_good_it_is_and_what_it_spent(toys, table, loosened):
     assert (answer["n_train"], answer["n_test"]) == (300, 100)
     assert 4.9 < answer["epsilon_spent"] <= 5
     assert sum(answer["shares"].values()) == pytest.approx(1, abs=1e-3)
-
-
-def test_passes_are_the_times_that_the_table_is_counted_for_the_grid(monkeypatch):
-    X, y, schema = toy(2, 3000)
-    counted = []
-    count_around = Vault.count_around
-
-    def count(self, *words):
-        counted.append(words)
-        return count_around(self, *words)
-
-    monkeypatch.setattr(Vault, "count_around", count)
-    model = DPForestClassifier(schema, epsilon=2.0, delta=1e-5).fit(X, y)
-    spent = worker.spending(model.ledger_)
-    assert spent["passes"] == len(counted) > 1
-    assert spent["shares"]["grid"] > 0
-
-
-def test_a_constant_guess_scores_as_one_class_or_the_mean():
-    assert worker.score(worker.guess(np.array([0, 1, 1]), True), np.array([1, 1, 0, 1]), True) == 0.75
-    known = np.array([1.0, 2.0, 6.0])
-    assert worker.score(worker.guess(known, False), known, False) == 0
 
 
 @pytest.mark.parametrize(("table", "system"), [("banknote", FOREST), ("abalone", EBM)])
