@@ -1,0 +1,78 @@
+"""Every source file: claims stand beside private parts, examples run, a class has one name, and a file is one thought."""
+
+import ast
+import doctest
+import importlib.util
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dpforest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "dpforest"
+TEXTS = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+MOST_LINES, LEAST_LINES = 450, 40
+LONG = {"audit/replay.py"}
+# Recipes have a file for each paper; an entry point is no more than that.
+SHORT = {
+    "audit/plugin.py", "cli/__main__.py", "cli/bench.py", "common/jsonable.py", "plots.py", "records/sources/places.py",
+}  # fmt: skip
+TWICE = {
+    "Cells", "Column", "Geometric", "Linear", "Part", "Rule", "Run", "Score", "Split", "Splits", "Step", "_Kept",
+}  # fmt: skip
+
+
+def load_check():
+    spec = importlib.util.spec_from_file_location("check_claims", ROOT / "scripts" / "check_claims.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.check
+
+
+def test_every_part_has_its_claim_and_every_key_its_entry():
+    assert load_check()(PACKAGE, ROOT / "docs" / "references.bib") == []
+
+
+def test_a_part_without_claim_is_found(tmp_path):
+    (tmp_path / "parts" / "criteria").mkdir(parents=True)
+    part = 'class Bare:\n    """Scores. [nobody1900]"""\n    def score(self):\n        pass\n'
+    (tmp_path / "parts" / "criteria" / "bare.py").write_text(part)
+    bibliography = tmp_path / "references.bib"
+    bibliography.write_text("")
+    found = load_check()(tmp_path, bibliography)
+    assert any("Bare has no 'Because:'" in line for line in found)
+    assert any("nobody1900" in line for line in found)
+
+
+@pytest.mark.parametrize("path", [path for path, text in TEXTS.items() if ">>> " in text])
+def test_examples_give_what_they_show(path):
+    failed, tried = doctest.testmod(import_module(f"dpforest.{path.removesuffix('.py').replace('/', '.')}"))
+    assert tried
+    assert not failed
+
+
+def test_no_two_classes_have_one_name():
+    homes = defaultdict(set)
+    for path, text in TEXTS.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and node.name not in TWICE:
+                homes[node.name].add(f"{path}:{node.lineno}")
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_a_file_is_neither_several_thoughts_nor_a_part_of_one():
+    lengths = {path: len(text.splitlines()) for path, text in TEXTS.items() if not path.endswith("__init__.py")}
+    assert {path: n for path, n in lengths.items() if n > MOST_LINES and path not in LONG} == {}
+    short = {path: n for path, n in lengths.items() if n < LEAST_LINES and path not in SHORT}
+    assert {path: n for path, n in short.items() if not path.startswith("recipes/")} == {}
+
+
+def test_the_public_names_are_those_of_the_contract():
+    assert sorted(dpforest.__all__) == [
+        "Bounded", "Budget", "Categorical", "Classes", "DPForestClassifier", "DPForestRegressor", "DPSearchCV", "Date",
+        "Numeric", "Schema", "get_recipe", "list_recipes", "load_model",
+    ]  # fmt: skip
+    assert all(hasattr(dpforest, name) for name in dpforest.__all__)
