@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: each benchmark with its own options, in a clone; the old name says so."""
+"""``python -m benchmarks``: each benchmark with its own options, in a clone."""
 
 import subprocess
 import sys
@@ -9,7 +9,6 @@ import typer.main
 from typer.testing import CliRunner
 
 from benchmarks.commands import commands
-from dpforest.cli.main import commands as of_library
 
 ROOT = Path(__file__).parents[2]
 BENCH = typer.main.get_command(commands)
@@ -36,13 +35,6 @@ def test_every_benchmark_has_its_own_options():
 def test_an_unknown_benchmark_or_option_is_a_usage_error():
     for words in (["nope"], ["papers", "--parquet-rows", "5"]):
         assert CliRunner().invoke(commands, words).exit_code == 2
-
-
-@pytest.mark.parametrize("words", [["bench"], ["bench", "speed", "--quick"]])
-def test_the_old_name_says_the_new_one(words):
-    ended = CliRunner().invoke(of_library, words)
-    assert ended.exit_code == 2
-    assert "python -m benchmarks --help" in " ".join(ended.stderr.split())
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import done, refused, run, write_people
 
-from dpforest.cli.own_recipes import named_recipe
+from dpforest.cli.options import named_recipe
 from dpforest.errors import ParameterError
 from dpforest.parts.recipe import Recipe
 
@@ -136,7 +136,7 @@ def test_a_new_recipe_passes_its_audit(here):
     # process of its own: the workers of this one may have begun where there is no such module.
     words = ["audit", "--recipe", "my_leaves:RECIPE", "--pairs", "10", "--trials", "8", "--json"]
     found = subprocess.run(
-        [sys.executable, "-m", "dpforest.cli.main", *words], cwd="my_leaves", capture_output=True, check=True
+        [sys.executable, "-m", "dpforest.cli", *words], cwd="my_leaves", capture_output=True, check=True
     )
     (audit,) = json.loads(found.stdout)["audits"]
     assert (audit["own"], audit["verdict"], audit["replay"]["n_pairs"]) == (True, "nothing found", 10)

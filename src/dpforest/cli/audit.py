@@ -2,10 +2,9 @@
 
 import math
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,18 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpforest.cli.console import output, print_json, show_table, steps
-from dpforest.cli.options import AsJson, Delta
-from dpforest.cli.own_recipes import named_recipe
+from dpforest.cli.options import AsJson, Delta, named_recipe
+from dpforest.common.files import check_writable
 from dpforest.common.progress import Step
+from dpforest.errors import ParameterError
+from dpforest.privacy.accountants import make_accountant
 
-if TYPE_CHECKING:
-    from dpforest.audit.attack import Attack
-    from dpforest.audit.runner import Audit
-    from dpforest.audit.subject import Subject
-
-# The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do.
-ATTACKED_AT = (0.1, 1.0, 10.0, math.inf)
-ATTACK_FITS = 2000
+# The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do. Without noise forests
+# are large and slow, and a few of them show all there is.
+ATTACKS = {0.1: 2000, 1.0: 2000, 10.0: 2000, math.inf: 400}
 # As ``report.HEAD``, for a terminal of 80 columns; the number of pairs was asked for.
 SHORT_HEAD = ("recipe", "claimed", "at least", "", "found", "closest", "verdict")
 
@@ -46,16 +42,12 @@ def audit(
 ) -> None:
     """Try to break the privacy claim of a recipe; exit code 1 if something was found.
 
-    It says first, on standard error, how long it will take on this machine.
-
     Example: [bold]dpforest audit --recipe consul-2020 --variant all --html audit.html[/bold]
     """
+    from dpforest.audit import attack as attacking
+    from dpforest.audit import runner
     from dpforest.audit.report import write_html
-    from dpforest.audit.runner import subjects
     from dpforest.audit.subject import Subject
-    from dpforest.common.files import check_writable
-    from dpforest.errors import ParameterError
-    from dpforest.privacy.accountants import make_accountant
 
     if variant not in ("private", "published", "all"):
         raise ParameterError(f"--variant is private, published or all, not {variant!r}.")
@@ -65,11 +57,19 @@ def audit(
     if html is not None:
         check_writable(html)
     named = named_recipe(recipe)
-    chosen = subjects(named, variant, epsilon, delta)
-    # Of all recipes the default one is attacked.
-    planted = Subject("auto" if named == "all" else named, delta=delta)
-    attacked = [] if attack is None else [planted.claiming(factor * epsilon, delta) for factor in ATTACKED_AT]
-    found, attacks = _run(chosen, pairs, trials, attacked, attack or "")
+    subjects = runner.subjects(named, variant, epsilon, delta)
+    given: tuple[Any, Any, Any] = (None, None, None) if attack is None else attacking.realistic_table(attack)
+    X, y, schema = given
+    with steps("Audit") as progress:
+        found, attacks = [], []
+        for number, subject in enumerate(subjects, 1):
+            title = f"{subject.name}, {subject.variant} ({number} of {len(subjects)}): "
+            found.append(runner.audit(subject, pairs, trials, partial(_show_step, progress, title)))
+        for factor, n_fits in ATTACKS.items() if attack else ():
+            # Of all recipes the default one is attacked.
+            subject = Subject("auto" if named == "all" else named, epsilon=factor * epsilon, delta=delta)
+            told = partial(_show_step, progress, f"attack on {attack} at epsilon = {subject.epsilon:g}: ")
+            attacks.append(attacking.attack(subject, X, y, schema, attack or "", n_fits=n_fits, progress=told))
     results = {"audits": [item.to_dict() for item in found], "attacks": [item.to_dict() for item in attacks]}
     if html is not None:
         write_html(html, results["audits"], results["attacks"])
@@ -81,37 +81,10 @@ def audit(
         sys.exit(1)
 
 
-def _run(
-    subjects: list["Subject"], pairs: int, trials: int, attacked: list["Subject"], table: str
-) -> tuple[list["Audit"], list["Attack"]]:
-    """The audits of subjects, and the attacks on others."""
-    from dpforest.audit.attack import attack, realistic_table
-    from dpforest.audit.runner import audit as run
-
-    given: tuple[Any, Any, Any] = realistic_table(table) if table else (None, None, None)
-    X, y, schema = given
-    with steps("Audit") as progress:
-        found, attacks = [], []
-        for number, subject in enumerate(subjects):
-            title = f"{subject.name}, {subject.variant} ({number + 1} of {len(subjects)}): "
-            found.append(run(subject, pairs, trials, partial(_show_step, progress, title)))
-        for subject in attacked:
-            told = partial(_show_step, progress, f"attack on {table} at epsilon = {subject.epsilon:g}: ")
-            attacks.append(attack(subject, X, y, schema, table, n_fits=_attack_fits(subject), progress=told))
-    return found, attacks
-
-
-def _show_step(progress: Callable[[str], None], title: str, step: str) -> None:
+def _show_step(progress: Any, title: str, step: str) -> None:
     """Show a step of one task, with a bar of its own for each kind of work."""
-    if isinstance(step, Step):
-        progress(Step(title + step, step.done, step.total, title + step.unit))
-    else:
-        progress(title + step)
-
-
-def _attack_fits(subject: "Subject") -> int:
-    """The fits of one attack. Without noise forests are large and slow, and a few of them show all there is."""
-    return ATTACK_FITS if math.isfinite(subject.epsilon) else ATTACK_FITS // 5
+    words = title + step
+    progress(Step(words, step.done, step.total, title + step.unit) if isinstance(step, Step) else words)
 
 
 def _show(audits: list[dict[str, Any]], attacks: list[dict[str, Any]]) -> None:

@@ -6,9 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from dpforest.budget import Budget
 from dpforest.cli.console import print_json, say, show_table
-from dpforest.cli.options import AsJson, check_ending
+from dpforest.cli.options import AsJson, check_page
+from dpforest.common.files import check_writable, write_whole
+from dpforest.common.jsonable import to_json
 from dpforest.common.text import counted, shortened
+from dpforest.errors import BudgetStoreError, ParameterError, shown_down
 
 WIDTH_OF_BAR = 40
 budget = typer.Typer(
@@ -17,35 +21,42 @@ budget = typer.Typer(
 )
 
 
+Named = Annotated[str, typer.Argument(metavar="FILE::DATASET", help="The budget of a data set.")]
+NamedOrAll = Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")]
+
+
 def open_budget(name: str | None) -> Any:
     """The budget that FILE::DATASET names; None if nothing is named."""
-    from dpforest.budget import Budget
-
     return None if name is None else Budget.open(*_parts(name))
 
 
 def _parts(name: str) -> tuple[str, str]:
     """The file and the data set that FILE::DATASET names."""
-    from dpforest.errors import ParameterError
-
     path, separator, dataset = name.rpartition("::")
     if not separator or not path:
         raise ParameterError(f"A budget is named as FILE::DATASET, such as budget.db::ward-7, not as {name!r}.")
     return path, dataset
 
 
+def _one_or_all(name: str) -> list[Any]:
+    return [open_budget(name)] if "::" in name else Budget.open_all(name)
+
+
+def _not_empty(found: list[Any], path: str) -> list[Any]:
+    if not found:
+        raise BudgetStoreError(f"There is no data set in {path}.")
+    return found
+
+
 @budget.command("create")
 def create(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="FILE::DATASET", help="A file of budgets, and the name of a data set."),
-    ],
+    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="A file of budgets, and the name of a data set.")],
     epsilon: Annotated[float, typer.Option(help="The most that all releases may cost together; never changed later.")],
     delta: Annotated[float, typer.Option(help="Delta of the cap; 0 admits pure epsilon only.")] = 0.0,
     unit: Annotated[str, typer.Option(help="Who is protected: record or person.")] = "record",
     belongs_to: Annotated[
-        str | None,
-        typer.Option(help="A data set of the same file that is charged for every release too.", show_default=False),
+        str | None, typer.Option(help="A data set of the same file that is charged for every release too.")
     ] = None,
 ) -> None:
     """Begin the budget of a data set. It must not be there yet.
@@ -54,9 +65,6 @@ def create(
 
     Example: [bold]dpforest budget create budget.db::ward-7 --epsilon 3 --delta 1e-6[/bold]
     """
-    from dpforest.budget import Budget
-    from dpforest.errors import ParameterError
-
     path, dataset = _parts(name)
     if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
         raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. Nothing was changed.")
@@ -68,19 +76,15 @@ def create(
 
 
 @budget.command("show")
-def show(
-    name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
-    as_json: AsJson = False,
-) -> None:
+def show(name: NamedOrAll, as_json: AsJson = False) -> None:
     """Show the cap of a budget, what is spent and what is left.
 
     Example: [bold]dpforest budget show budget.db::ward-7[/bold]
     """
-    from dpforest.budget import Budget
-    from dpforest.errors import shown_down
-
-    found = [open_budget(name)] if "::" in name else Budget.open_all(name)
-    facts = [_facts(item.position()) for item in found]
+    facts = [item.position() for item in _one_or_all(name)]
+    for item in facts:
+        del item["head"]
+        item["releases"] = len(item["releases"])  # how many there are, instead of all of them
     if as_json:
         print_json(facts)
         return
@@ -92,17 +96,13 @@ def show(
         say(f"  {left if max(item['left'], item['left_with_delta']) else 'no further release is possible: nothing is left'}")
         if item["reserved"]:
             say(f"  {item['reserved']} of {item['releases']} releases are not settled yet; they count in full")
-        above = item["belongs_to"]
-        while above is not None:
+        above = item
+        while (above := above["belongs_to"]) is not None:
             say(f"  belongs to {shortened(above['dataset'])}, where {_spent(above)}")
-            above = above["belongs_to"]
 
 
 @budget.command("history")
-def history(
-    name: Annotated[str, typer.Argument(metavar="FILE::DATASET", help="The budget of a data set.")],
-    as_json: AsJson = False,
-) -> None:
+def history(name: Named, as_json: AsJson = False) -> None:
     """Show every release that was charged, in order, also those from data sets that belong to this one.
 
     Example: [bold]dpforest budget history budget.db::ward-7[/bold]
@@ -127,47 +127,34 @@ def history(
 
 @budget.command("verify")
 def verify(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
+    path: File,
     anchor: Annotated[
-        str | None,
-        typer.Option(help="A head (last hash) that was kept elsewhere; it must still be there.", show_default=False),
+        str | None, typer.Option(help="A head (last hash) that was kept elsewhere; it must still be there.")
     ] = None,
 ) -> None:
     """Check every entry of a file against its hash and the one before; exit code 1 if one was changed or is missing.
 
     Example: [bold]dpforest budget verify budget.db[/bold]
     """
-    from dpforest.budget import Budget
-
     found = Budget.open_all(path)
     heads = {item.verify(anchor) for item in found}
-    say(
-        f"All entries are as they were written, for {counted(len(found), 'data set')}."
-        + (" The anchor is there." if anchor else "")
-    )
-    positions = [item.position() for item in found]
-    for position in positions:
-        if (above := position["belongs_to"]) is not None:
-            say(f"{shortened(position['dataset'])} belongs to {shortened(above['dataset'])}, where {_spent(above)}.")
+    there = " The anchor is there." if anchor else ""
+    say(f"All entries are as they were written, for {counted(len(found), 'data set')}.{there}")
+    for item in found:
+        if (above := item.position()["belongs_to"]) is not None:
+            say(f"{shortened(item.dataset)} belongs to {shortened(above['dataset'])}, where {_spent(above)}.")
     for head in heads:
         say(f"Head: {head}")
 
 
 @budget.command("export")
-def export(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")],
-    out: Annotated[Path, typer.Option(help="Where to write, as JSON.")],
-) -> None:
+def export(path: File, out: Annotated[Path, typer.Option(help="Where to write, as JSON.")]) -> None:
     """Write every entry with its hash as JSON, to keep elsewhere.
 
     Example: [bold]dpforest budget export budget.db --out budget.json[/bold]
     """
-    from dpforest.budget import Budget
-    from dpforest.common.files import check_writable, write_whole
-    from dpforest.common.jsonable import to_json
-
     check_writable(out, path)
-    content = _any_of(Budget.open_all(path), path).export()
+    content = _not_empty(Budget.open_all(path), path)[0].export()
     write_whole(out, to_json(content, indent=1).encode())
     say(f"{len(content['entries'])} entries: {out}")
     say(f"Head: {content['head']}")
@@ -175,39 +162,18 @@ def export(
 
 @budget.command("report")
 def report(
-    name: Annotated[str, typer.Argument(metavar="FILE[::DATASET]", help="One budget, or all of a file.")],
+    name: NamedOrAll,
     out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
 ) -> None:
     """Write what budgets have cost over time as one page that needs no network, and the same as JSON.
 
     Example: [bold]dpforest budget report budget.db --out budget.html[/bold]
     """
-    from dpforest.budget import Budget
-    from dpforest.common.files import check_writable
     from dpforest.show.report.budget_page import write_budget_page
 
-    check_ending(out, "A report is written", ".html", ".htm")
-    found = [open_budget(name)] if "::" in name else Budget.open_all(name)
-    file = Path(_any_of(found, name).path)
-    twin = out.with_suffix(".json")
-    for path in (out, twin):
-        check_writable(path, file)
-    write_budget_page(found, out)
+    twin = check_page(out, "A report is written", name.rpartition("::")[0] or name)
+    write_budget_page(_not_empty(_one_or_all(name), name), out)
     say(f"Report: {out}\nAs JSON: {twin}")
-
-
-def _any_of(found: list[Any], path: str) -> Any:
-    """One of the budgets of a file, for what concerns the file as a whole."""
-    from dpforest.errors import BudgetStoreError
-
-    if not found:
-        raise BudgetStoreError(f"There is no data set in {path}.")
-    return found[0]
-
-
-def _facts(position: dict[str, Any]) -> dict[str, Any]:
-    """What ``show`` says of a position: how many releases there are, instead of all of them."""
-    return {name: value for name, value in position.items() if name != "head"} | {"releases": len(position["releases"])}
 
 
 def _spent(item: dict[str, Any]) -> str:

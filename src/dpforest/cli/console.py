@@ -8,16 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 from dpforest.common.compiling import WORDS, heard
@@ -36,13 +28,16 @@ def say(text: str, console: Console = output) -> None:
 
 def refuse(text: object) -> None:
     """Print a refusal as one clear line on standard error."""
-    errors.print("[bold]Refused.[/bold]", end=" ")
-    say(one_line(text), errors)
+    _exclaim("Refused.", text)
 
 
 def warn(text: object) -> None:
     """Print a warning as one clear line on standard error."""
-    errors.print("[bold]Warning.[/bold]", end=" ")
+    _exclaim("Warning.", text)
+
+
+def _exclaim(head: str, text: object) -> None:
+    errors.print(f"[bold]{head}[/bold]", end=" ")
     say(one_line(text), errors)
 
 
@@ -51,46 +46,34 @@ def print_json(content: Any) -> None:
     say(to_json(content, indent=2))
 
 
-def show_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print a table of names and words, none of which is markup."""
+def show_table(title: str, heads: Iterable[str | Column], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table of names and words, none of which is markup; rows may be shorter than the heads."""
     table = Table(*heads, title=Text(one_line(title)), title_justify="left")
     for cells in rows:
-        add_row(table, *cells)
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     output.print(table)
-
-
-def add_row(table: Table, *cells: str) -> None:
-    """Add a row of names and words, none of which is markup, to a table."""
-    table.add_row(*(Text(one_line(cell)) for cell in cells))
 
 
 @contextmanager
 def steps(title: str) -> Iterator[Callable[[str], None]]:
     """A function that shows a step on standard error, with the time so far, and a bar where the end is known."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        _Bar(),
-        _Elapsed(),
-        _TimeLeft(),
-    )
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), _Bar(), _Elapsed(), _TimeLeft()
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task, counted = progress.add_task(title, total=None), [("", 0, "")]
-        shown = [title]
+        task, shown, counts = progress.add_task(title, total=None), title, (0, "")
 
         def show(step: str) -> None:
-            shown[0] = f"{title}: {step}"
-            progress.update(task, description=shown[0])
-            counts = ("bar", step.total, step.unit) if isinstance(step, Step) else ("", 0, "")
-            if counts != counted[0]:
+            nonlocal shown, counts
+            shown, before = f"{title}: {step}", counts
+            progress.update(task, description=shown)
+            counts = (step.total, step.unit) if isinstance(step, Step) else (0, "")
+            if counts != before:
                 # Another kind of work begins: its speed is not that of the one before.
-                counted[0] = counts
-                progress.reset(task, total=counts[1] or None)
+                progress.reset(task, total=counts[0] or None)
             if isinstance(step, Step):
                 progress.update(task, completed=step.done)
 
         def compiling(begins: bool) -> None:
-            progress.update(task, description=f"{shown[0]} ({WORDS})" if begins else shown[0], refresh=True)
+            progress.update(task, description=f"{shown} ({WORDS})" if begins else shown, refresh=True)
 
         # Without numba nothing is compiled, and to load it takes a while.
         with heard(compiling) if "numba" in sys.modules else nullcontext():

@@ -49,26 +49,21 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
 
 def _train(X: Any, y: Any, schema: Any, epsilon: float) -> tuple[list[float], Any]:
     """Mean accuracies of private forests, of forests without noise, of a guess and of boosting; the last private forest."""
+    from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     from dpforest.estimators import DPForestClassifier
 
-    rows = []
+    rows: list[list[float]] = []
     with steps("Training") as progress:
         for seed in range(N_SEEDS):
             train, test = _split(len(y), seed)
-            model, exact, usual = (
-                estimator.fit(X.iloc[train], y.iloc[train])
-                for estimator in (
-                    DPForestClassifier(schema, epsilon=epsilon),
-                    DPForestClassifier(schema, epsilon=math.inf),
-                    HistGradientBoostingClassifier(l2_regularization=1.0, random_state=seed),
-                )
-            )
-            private, without_noise, boosting = (
-                _accuracy(fitted, X.iloc[test], y.iloc[test]) for fitted in (model, exact, usual)
-            )
-            rows.append((private, without_noise, float((y.iloc[test] == y.iloc[train].mode()[0]).mean()), boosting))
+            model = DPForestClassifier(schema, epsilon=epsilon)
+            exact = DPForestClassifier(schema, epsilon=math.inf)
+            usual = HistGradientBoostingClassifier(l2_regularization=1.0, random_state=seed)
+            guess = DummyClassifier()
+            fitted = [each.fit(X.iloc[train], y.iloc[train]) for each in (model, exact, guess, usual)]
+            rows.append([(each.predict(X.iloc[test]) == y.iloc[test].to_numpy()).mean() for each in fitted])
             progress(Step(f"split {seed + 1} of {N_SEEDS}", seed + 1, N_SEEDS))
     return [fmean(values) for values in zip(*rows, strict=True)], model
 
@@ -78,13 +73,10 @@ def _print_forest(forest: Any, ledger: Any) -> None:
     from dpforest.forest.tree import said_words
     from dpforest.model.importances import importance_rows
 
-    rows = [
-        (
-            row["feature"],
-            *((f"{100 * row['share']:.1f} %", f"± {100 * row['band']:.1f} %") if row["asked"] else ("not asked", "")),
-        )
-        for row in importance_rows(forest, ledger)[:N_RULES]
-    ]
+    rows = []
+    for row in importance_rows(forest, ledger)[:N_RULES]:
+        shares = (f"{100 * row['share']:.1f} %", f"± {100 * row['band']:.1f} %") if row["asked"] else ("not asked",)
+        rows.append((row["feature"], *shares))
     show_table("Which columns matter", ("column", "importance", "95 % band"), rows)
     output.print(f"The strongest of the {forest.n_trees} trees' rules, and by how much they move the log-odds of an answer:")
     every = forest.rules()
@@ -112,7 +104,3 @@ def _split(n_rows: int, seed: int) -> tuple[Any, Any]:
 
     order = np.random.default_rng(seed).permutation(n_rows)
     return order[n_rows // 4 :], order[: n_rows // 4]
-
-
-def _accuracy(model: Any, X: Any, y: Any) -> float:
-    return float((model.predict(X) == y.to_numpy()).mean())

@@ -5,9 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dpforest.cli.budget import open_budget
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import TABLE, BudgetName, Groups, Model, ReadAs, RowsPerPerson, check_ending, opened, takes_format
-from dpforest.common.text import shortened
+from dpforest.cli.options import TABLE, BudgetName, Groups, Model, ReadAs, RowsPerPerson, check_page, opened, takes_format
+from dpforest.common.text import BAND_MEANS, BINS_MEAN, figure, other_rows_words, shortened
+from dpforest.errors import ParameterError
 
 
 @takes_format
@@ -17,9 +19,7 @@ def evaluate(
     public: Annotated[
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
     ] = False,
-    epsilon: Annotated[
-        float | None, typer.Option(help="For a private table: the budget of all scores, with noise.", show_default=False)
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="For a private table: the budget of all scores, with noise.")] = None,
     groups: Groups = None,
     max_rows_per_person: RowsPerPerson = None,
     budget: BudgetName = None,
@@ -27,13 +27,9 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Also by subgroups of one column: a column with a list, or COLUMN=30,60 for a number."),
     ] = None,
-    compare: Annotated[
-        Path | None, typer.Option(help="Also against another model, on the same rows.", show_default=False)
-    ] = None,
+    compare: Annotated[Path | None, typer.Option(help="Also against another model, on the same rows.")] = None,
     threshold: Annotated[float, typer.Option(help="For two classes: above it the second one is predicted.")] = 0.5,
-    out: Annotated[
-        Path | None, typer.Option(help="Write a page, .html, and the same as JSON beside it.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a page, .html, and the same as JSON beside it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
     *,
     read_as: ReadAs,
@@ -44,8 +40,6 @@ def evaluate(
     """
     from joblib import parallel_config
 
-    from dpforest.cli.budget import open_budget
-    from dpforest.errors import ParameterError
     from dpforest.estimators import load_model
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
@@ -63,8 +57,8 @@ def evaluate(
         raise ParameterError(
             "Exact scores of a public table are charged to nobody; leave --budget, --groups and --max-rows-per-person out."
         )
-    if out is not None:
-        _check_out(out, model, table, compare)
+    # What is found out later would cost the records a second time.
+    twin = None if out is None else check_page(out, "A page is written", model, table, compare)
     charged_to = open_budget(budget)
     forest, other = load_model(model), None if compare is None else load_model(compare)
     if groups is None and max_rows_per_person is not None:
@@ -87,27 +81,18 @@ def evaluate(
         return
     _show(found.to_dict(), forest)
     if out is not None:
-        say(f"Page: {out}\nAs JSON: {out.with_suffix('.json')}")
-
-
-def _check_out(out: Path, *inputs: str | Path | None) -> None:
-    """Raise unless a page and its twin can be written: what is found out later would cost the records a second time."""
-    from dpforest.common.files import check_writable
-
-    check_ending(out, "A page is written", ".html", ".htm")
-    for path in (out, out.with_suffix(".json")):
-        check_writable(path, *(read for read in inputs if read is not None))
+        say(f"Page: {out}\nAs JSON: {twin}")
 
 
 def _subgroups(asked: list[str] | None, forest: Any) -> Any:
     """What is asked for by ``--by``: a column, or a column and cuts; a column may have any name."""
-    from dpforest.errors import ParameterError
-
-    if asked is not None and len(asked) > 1:
+    if not asked:
+        return None
+    by, *more = asked
+    if more:
         # A repeated option would otherwise be forgotten, but for its last value, and found out after the charge.
         raise ParameterError("Subgroups are by one column: give --by once. Nothing was spent.")
-    by = asked[0] if asked else None
-    if by is None or by in forest.schema_.features or "=" not in by:
+    if by in forest.schema_.features or "=" not in by:
         return by
     column, _, cuts = by.rpartition("=")
     return column, cuts.split(",")
@@ -115,7 +100,6 @@ def _subgroups(asked: list[str] | None, forest: Any) -> Any:
 
 def _show(content: dict[str, Any], forest: Any) -> None:
     """Print an evaluation, given as plain values, in tables and words."""
-    from dpforest.common.text import BAND_MEANS, BINS_MEAN, figure, other_rows_words
     from dpforest.show.report.evaluations import evaluation_section
 
     scored = evaluation_section(content)["scored"]
@@ -132,7 +116,7 @@ def _show(content: dict[str, Any], forest: Any) -> None:
             for row in groups["rows"]
         ]
         heads = ("subgroup", "rows", *(shortened(name) for name in groups["names"]))
-        show_table(f"by {shortened(groups['column'])}", heads, _filled(rows, len(heads)))
+        show_table(f"by {shortened(groups['column'])}", heads, rows)
     if comparison := scored["comparison"]:
         _table("against the other model", ("score", "value", "other rows"), comparison["scores"])
         say(comparison["verdict"])
@@ -157,8 +141,3 @@ def _show(content: dict[str, Any], forest: Any) -> None:
 def _table(title: str, heads: tuple[str, ...], scores: list[dict[str, str]]) -> None:
     kinds = {"score": "name", "value": "value", "bins": "binning", "other rows": "sampling"}
     show_table(title, heads, [[shortened(score[kinds[head]]) for head in heads] for score in scores])
-
-
-def _filled(rows: list[tuple[str, ...]], width: int) -> list[list[str]]:
-    """The rows with empty cells at their ends, all of one width."""
-    return [[*row, *[""] * (width - len(row))] for row in rows]

@@ -10,67 +10,63 @@ from typing import Annotated, Any
 
 import typer
 
+from dpforest.cli.budget import open_budget
 from dpforest.cli.console import errors, print_json, say, steps, warn
-from dpforest.cli.options import TABLE, BudgetName, Delta, Groups, ReadAs, RowsPerPerson, SchemaFile, opened, takes_format
-from dpforest.cli.own_recipes import RecipeName, named_recipe
+from dpforest.cli.options import (
+    TABLE,
+    BudgetName,
+    Delta,
+    Groups,
+    ReadAs,
+    RecipeName,
+    RowsPerPerson,
+    SchemaFile,
+    named_recipe,
+    opened,
+    takes_format,
+)
+from dpforest.common.files import check_writable, free_place, write_whole
 from dpforest.common.text import shortened
+from dpforest.errors import LeakWarning, MissingExtraError, NothingLearntWarning, OutputError, ParameterError
+from dpforest.schema import Classes, Schema
 
 SECONDS_TO_CONNECT = 10
-
-Source = Annotated[
-    str,
-    typer.Argument(help=f"{TABLE}. Parquet and databases need not fit in memory."),
-]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")]
-Out = Annotated[Path, typer.Option(help="Where to write the model.")]
-Variant = Annotated[str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")]
-Params = Annotated[
-    list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.", show_default=False)
-]
-Trees = Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")]
-Depth = Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")]
-EarlierModel = Annotated[
-    Path | None,
-    typer.Option(
-        help="A model of the same schema to start from, such as last month's; its own loss is not charged again.",
-        show_default=False,
-    ),
-]
-ClassWeight = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Weight of a class when predicting, LABEL=WEIGHT (may be repeated), or balanced. Changes no training.",
-        show_default=False,
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…", show_default=False),
-]
-Threads = Annotated[int, typer.Option(help="Threads; -1 for all cores.")]
-StatementAsJson = Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")]
 
 
 @takes_format
 def fit(
-    table: Source,
+    table: Annotated[str, typer.Argument(help=f"{TABLE}. Parquet and databases need not fit in memory.")],
     schema: SchemaFile,
-    epsilon: Epsilon,
-    out: Out,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
+    out: Annotated[Path, typer.Option(help="Where to write the model.")],
     delta: Delta = 0.0,
     recipe: RecipeName = "auto",
-    variant: Variant = "private",
-    param: Params = None,
-    n_trees: Trees = None,
-    max_depth: Depth = None,
+    variant: Annotated[
+        str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")
+    ] = "private",
+    param: Annotated[list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.")] = None,
+    n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
     groups: Groups = None,
     max_rows_per_person: RowsPerPerson = None,
-    scheduler: Scheduler = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…")
+    ] = None,
     budget: BudgetName = None,
-    class_weight: ClassWeight = None,
-    earlier_model: EarlierModel = None,
-    n_jobs: Threads = -1,
-    as_json: StatementAsJson = False,
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Weight of a class when predicting, LABEL=WEIGHT (may be repeated), or balanced. Changes no training."
+        ),
+    ] = None,
+    earlier_model: Annotated[
+        Path | None,
+        typer.Option(
+            help="A model of the same schema to start from, such as last month's; its own loss is not charged again."
+        ),
+    ] = None,
+    n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
     *,
     read_as: ReadAs,
 ) -> None:
@@ -78,13 +74,9 @@ def fit(
 
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
-    from dpforest.cli.budget import open_budget
-    from dpforest.common.files import check_writable
-    from dpforest.errors import ParameterError
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.records.people import check_id_column
     from dpforest.records.tables import is_database
-    from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
     facts = Schema.from_file(schema)
@@ -122,15 +114,6 @@ def fit(
         earlier_model=earlier_model,
         **_class_weight(class_weight, facts.target),
     )
-    path = _train(model, table, groups, scheduler, out)
-    _show(model, path, ignored, as_json)
-
-
-def _train(model: Any, table: str, groups: str | None, scheduler: str | None, out: Path) -> Path:
-    """Fit the model to a table, wherever that is, and save it; the path that it was saved to."""
-    from dpforest.common.files import free_place
-    from dpforest.errors import LeakWarning, NothingLearntWarning
-
     with steps("Training") as progress, _keeping_charges(model, out), warnings.catch_warnings():
         for said_below in (LeakWarning, NothingLearntWarning):
             warnings.simplefilter("ignore", said_below)
@@ -139,7 +122,7 @@ def _train(model: Any, table: str, groups: str | None, scheduler: str | None, ou
             model.fit(table, groups=groups, client=client, progress=progress)
         with free_place(out) as path:
             model.save(path)
-    return path
+    _show(model, path, ignored, as_json)
 
 
 def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
@@ -166,8 +149,6 @@ def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
 @contextmanager
 def _cluster(scheduler: str) -> Iterator[Any]:
     """A client of the Dask scheduler at an address, closed when the block ends."""
-    from dpforest.errors import MissingExtraError, ParameterError
-
     try:
         from distributed import Client
     except ImportError:
@@ -182,8 +163,6 @@ def _cluster(scheduler: str) -> Iterator[Any]:
 
 def _params(given: list[str] | None) -> dict[str, Any] | None:
     """The parameters of a recipe that ``NAME=VALUE`` texts give: as JSON where a value reads as JSON, else as text."""
-    from dpforest.errors import ParameterError
-
     params: dict[str, Any] = {}
     for text in given or []:
         name, equals, value = text.partition("=")
@@ -198,8 +177,6 @@ def _params(given: list[str] | None) -> dict[str, Any] | None:
 
 def _class_weight(given: list[str] | None, target: Any) -> dict[str, Any]:
     """The parameter ``class_weight`` that ``LABEL=WEIGHT`` texts, or ``balanced``, stand for; nothing if there are none."""
-    from dpforest.errors import ParameterError
-
     if not given:
         return {}
     if given == ["balanced"] or not hasattr(target, "labels"):  # of a number, the estimator says that it has none
@@ -220,9 +197,6 @@ def _class_weight(given: list[str] | None, target: Any) -> dict[str, Any]:
 @contextmanager
 def _keeping_charges(model: Any, out: Path) -> Iterator[None]:
     """If the block ends early, say what was spent and write the ledger to a file beside where the model would be."""
-    from dpforest.common.files import free_place, write_whole
-    from dpforest.errors import OutputError
-
     try:
         yield
     except BaseException:

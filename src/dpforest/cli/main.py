@@ -8,37 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from dpforest.cli import (
-    audit,
-    bench,
-    budget,
-    demo,
-    evaluate,
-    export,
-    fit,
-    ledger,
-    plan,
-    predict,
-    recipes,
-    report,
-    rules,
-    schema,
-)
+from dpforest.cli.audit import audit
+from dpforest.cli.budget import budget
 from dpforest.cli.console import refuse, say, steps
+from dpforest.cli.demo import demo
+from dpforest.cli.evaluate import evaluate
+from dpforest.cli.fit import fit
+from dpforest.cli.predict import predict
+from dpforest.cli.recipes import plan, recipes
+from dpforest.cli.report import report
+from dpforest.cli.saved import export, ledger, rules
+from dpforest.cli.schema import schema
 from dpforest.errors import DPForestError
-
-# Commands that train models or read them.
-WITH_MODELS = (
-    "demo", "plan", "fit", "predict", "evaluate", "report", "ledger", "rules", "export",
-    "recipes", "audit",
-)  # fmt: skip
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        say(f"dpforest {version('dpforest')}")
-        raise typer.Exit
-
 
 commands = typer.Typer(
     help="Differentially private random forests.",
@@ -48,22 +29,16 @@ commands = typer.Typer(
     # A traceback with local variables would show rows.
     pretty_exceptions_enable=False,
 )
-commands.command("demo")(demo.demo)
-commands.add_typer(schema.schema, name="schema")
-commands.command("plan")(plan.plan)
-commands.command("fit")(fit.fit)
-commands.command("predict")(predict.predict)
-commands.command("evaluate")(evaluate.evaluate)
-commands.command("report")(report.report)
-commands.command("ledger")(ledger.ledger)
-commands.command("rules")(rules.rules)
-commands.command("export")(export.export)
-commands.add_typer(budget.budget, name="budget")
-commands.add_typer(recipes.recipes, name="recipes")
-commands.command("audit")(audit.audit)
-commands.command("bench", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    bench.bench
-)
+for command in (demo, plan, fit, predict, evaluate, report, ledger, rules, export, audit):
+    commands.command()(command)
+for name, group in {"schema": schema, "budget": budget, "recipes": recipes}.items():
+    commands.add_typer(group, name=name)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"dpforest {version('dpforest')}")
+        raise typer.Exit
 
 
 @commands.callback()
@@ -74,7 +49,7 @@ def every_command(
     ] = False,
 ) -> None:
     """Differentially private random forests."""
-    if context.invoked_subcommand in WITH_MODELS and "--help" not in sys.argv:
+    if context.invoked_subcommand not in ("schema", "budget") and "--help" not in sys.argv:
         with steps("Loading"):
             import dpforest.estimators  # noqa: F401 - numpy, scikit-learn and numba take a while
 
@@ -92,7 +67,3 @@ def app(group: Any = commands) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
-
-
-if __name__ == "__main__":
-    app()

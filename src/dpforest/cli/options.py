@@ -1,13 +1,24 @@
-"""Arguments and options that several commands take, and the check of where they write."""
+"""Arguments and options that several commands take, what they stand for, and the check of where commands write."""
 
+import importlib
 import inspect
+import os
+import sys
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from dpforest.common.files import check_writable
+from dpforest.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dpforest.parts.recipe import Recipe
 
 TABLE = (
     "CSV or other text (also .gz, .bz2, .zst, .zip), Excel, JSON lines, Parquet, Feather, SPSS, Stata or SAS; or "
@@ -16,18 +27,14 @@ TABLE = (
 Model = Annotated[Path, typer.Argument(help="A model that dpforest fit wrote.")]
 SchemaFile = Annotated[Path, typer.Option(help="Public facts about the table, .json or .toml.")]
 Delta = Annotated[float, typer.Option(help="Delta of the guarantee; 0 means pure epsilon.")]
-BudgetName = Annotated[
-    str | None, typer.Option(help="Charge what is spent to this budget, FILE::DATASET.", show_default=False)
+BudgetName = Annotated[str | None, typer.Option(help="Charge what is spent to this budget, FILE::DATASET.")]
+RecipeName = Annotated[
+    str, typer.Option(help="A recipe of the catalogue, which dpforest recipes lists, or module:NAME for one of your own.")
 ]
-Groups = Annotated[
-    str | None, typer.Option(help="Column with the id of each row's person, to protect persons.", show_default=False)
-]
+Groups = Annotated[str | None, typer.Option(help="Column with the id of each row's person, to protect persons.")]
 RowsPerPerson = Annotated[
     int | None,
-    typer.Option(
-        help="How many rows of a person are used at most; needs --groups, unless the schema names the ids.",
-        show_default=False,
-    ),
+    typer.Option(help="How many rows of a person are used at most; needs --groups, unless the schema names the ids."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 RawText = Annotated[
@@ -43,23 +50,24 @@ RawText = Annotated[
 ReadAs = Callable[[Any], Any]
 # The tables that a command reads: what connects it with them ends with the command.
 _sources = ExitStack()
-PANEL = "How a text file is written, where the schema does not say it"
 
 
-def _format_option(help: str) -> Any:
-    return typer.Option(help=help, show_default=False, rich_help_panel=PANEL)
+def _format_option(kind: Any, help: str) -> Any:
+    return Annotated[
+        kind, typer.Option(help=help, rich_help_panel="How a text file is written, where the schema does not say it")
+    ]
 
 
 FORMAT: dict[str, Any] = {
-    "sep": Annotated[str | None, _format_option("What stands between cells: ',', ';', '|' or tab.")],
-    "encoding": Annotated[str | None, _format_option("utf-8, utf-16, windows-1252, latin-1 or the like.")],
-    "decimal": Annotated[str | None, _format_option("The decimal mark, '.' or ','.")],
-    "thousands": Annotated[str | None, _format_option("What stands between thousands: '.', ',', ' ' or \"'\".")],
-    "dates": Annotated[str | None, _format_option("The order of day, month and year in a date: ymd, dmy or mdy.")],
-    "na": Annotated[
+    "sep": _format_option(str | None, "What stands between cells: ',', ';', '|' or tab."),
+    "encoding": _format_option(str | None, "utf-8, utf-16, windows-1252, latin-1 or the like."),
+    "decimal": _format_option(str | None, "The decimal mark, '.' or ','."),
+    "thousands": _format_option(str | None, "What stands between thousands: '.', ',', ' ' or \"'\"."),
+    "dates": _format_option(str | None, "The order of day, month and year in a date: ymd, dmy or mdy."),
+    "na": _format_option(
         list[str] | None,
-        _format_option("A word for missing beside NA, NULL and the like, such as '-', or COLUMN=999; may be repeated."),
-    ],
+        "A word for missing beside NA, NULL and the like, such as '-', or COLUMN=999; may be repeated.",
+    ),
 }
 
 
@@ -84,8 +92,6 @@ def takes_format(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _overridden(declared: Any, sep: str | None, na: list[str] | None, **others: Any) -> Any:
-    from dataclasses import replace
-
     separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
     given = {name: value for name, value in {"separator": separator, **others}.items() if value is not None}
     if na:
@@ -95,15 +101,6 @@ def _overridden(declared: Any, sep: str | None, na: list[str] | None, **others: 
     return replace(declared, **given)
 
 
-def check_ending(out: Path, what: str, *endings: str) -> None:
-    """Raise unless a file name has one of these endings, which say what is written."""
-    from dpforest.errors import ParameterError
-
-    if out.suffix not in endings:
-        listed = " or ".join([", ".join(endings[:-1]), endings[-1]]) if len(endings) > 1 else endings[0]
-        raise ParameterError(f"{what} to {listed}, not to {str(out)!r}.")
-
-
 def opened(table: str, format: Any, names_lines: bool = False) -> Any:
     """The source of a table; its connection, if it has one, ends with the command."""
     from dpforest.records.tables import open_source
@@ -111,3 +108,64 @@ def opened(table: str, format: Any, names_lines: bool = False) -> Any:
     source = open_source(table, format, names_lines=names_lines)
     _sources.callback(source.close)
     return source
+
+
+def check_ending(out: Path, what: str, *endings: str) -> None:
+    """Raise unless a file name has one of these endings, which say what is written."""
+    if out.suffix not in endings:
+        listed = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+        raise ParameterError(f"{what} to {listed}, not to {str(out)!r}.")
+
+
+def check_page(out: Path, what: str, *inputs: str | Path | None) -> Path:
+    """The JSON file beside a page; raises unless both can be written, before anything is spent on them."""
+    check_ending(out, what, ".html", ".htm")
+    twin = out.with_suffix(".json")
+    for path in (out, twin):
+        check_writable(path, *(read for read in inputs if read is not None))
+    return twin
+
+
+def named_recipe(text: str) -> "str | Recipe":
+    """The recipe that ``module:NAME`` names, from this folder or installed; any other text is given back as it is."""
+    from dpforest.parts.recipe import Recipe
+
+    module_name, colon, name = text.partition(":")
+    if not colon:
+        return text
+    if not all(part.isidentifier() for part in (*module_name.split("."), name)) or module_name.endswith(".py"):
+        raise ParameterError(
+            f"A recipe of your own is named as module:NAME, mine:RECIPE for the value RECIPE of mine.py, not as {text!r}."
+        )
+    content = vars(_imported(module_name))
+    if name not in content:
+        recipes = [own for own, value in content.items() if isinstance(value, Recipe)]
+        there = f"Its recipes are {', '.join(recipes)}." if recipes else "There is no recipe in it."
+        raise ParameterError(f"Module {module_name!r} has no value {name!r}. {there}")
+    if not isinstance(content[name], Recipe):
+        kind = type(content[name]).__name__
+        raise ParameterError(f"{text} is no Recipe: its type is {kind}. Make one with dpforest.parts.recipe.Recipe(...).")
+    return content[name]
+
+
+def _imported(name: str) -> object:
+    """The module of that name; the folder in which the command was typed comes first, as for a script in it."""
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise ParameterError(f"There is no module {name!r}, neither in {folder} nor installed.") from None
+        *_, said = traceback.format_exception_only(error)
+        raise ParameterError(f"Module {name!r} cannot be imported. {_place(error)} {said.strip()}") from None
+
+
+def _place(error: BaseException) -> str:
+    """The file and the line in which a module fails, in words."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}:"
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]  # these are how Python imports
+    return f"{frame.filename}, line {frame.lineno}:"

@@ -1,8 +1,14 @@
-"""dpforest recipes: the catalogue, what one recipe does with a budget, and the beginning of a new one."""
+"""dpforest recipes and plan: the catalogue, what a recipe does with a budget, and the beginning of a new recipe."""
 
 import inspect
 import sys
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from keyword import iskeyword
 from pathlib import Path
+from shlex import quote
+from string import Template
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,9 +16,11 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
-from dpforest.cli.console import output, print_json, say, show_table
-from dpforest.cli.options import AsJson
-from dpforest.cli.own_recipes import named_recipe
+from dpforest.cli.console import output, print_json, say, show_table, steps
+from dpforest.cli.options import AsJson, Delta, ReadAs, RecipeName, SchemaFile, named_recipe, opened, takes_format
+from dpforest.common.files import write_whole
+from dpforest.errors import NothingLearntWarning, ParameterError
+from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 if TYPE_CHECKING:
     from dpforest.parts.recipe import Recipe
@@ -21,12 +29,10 @@ TEMPLATE = Path(__file__).parent / "template"
 
 
 class _Catalogue(TyperGroup):
-    """A group of which one command need not be typed."""
-
-    default = "show"
+    """A group of which the command ``show`` need not be typed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args and args[0] in (*self.commands, "--help") else [self.default, *args])
+        return super().parse_args(ctx, args if args and args[0] in (*self.commands, "--help") else ["show", *args])
 
 
 recipes = typer.Typer(
@@ -58,12 +64,10 @@ def show(
     if as_json:
         print_json(recipe.to_dict() | {"ledger": ledger.to_dict()})
         return
-    module = sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "recipes.papers")
-    _describe(recipe, module)
+    _describe(recipe, sys.modules[name.partition(":")[0]] if recipe is own else _module(recipe.name, "recipes.papers"))
     charges = [(row["scope"], row["label"], row["mechanism"], f"{row[ledger.unit]:.4g}") for row in ledger.entries()]
-    show_table(
-        f"Ledger of a fit at epsilon = {epsilon:g}, on five features", ("scope", "for", "mechanism", ledger.unit), charges
-    )
+    title = f"Ledger of a fit at epsilon = {epsilon:g}, on five features"
+    show_table(title, ("scope", "for", "mechanism", ledger.unit), charges)
     output.print(f"Total: epsilon = {ledger.spent:.6g}")
     if recipe is own:
         say(f"Proof: {ledger.proof}.")
@@ -72,22 +76,12 @@ def show(
 @recipes.command("new")
 def new(
     name: Annotated[str, typer.Argument(help="The name of the recipe and of its module, such as my_leaves.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to write to; by default NAME, in this folder.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write to; by default NAME, in this folder.")] = None,
 ) -> None:
     """Write a folder with a small recipe, a part of its own with its proof, and tests that pass; then change it.
 
     Example: [bold]dpforest recipes new my_leaves[/bold]
     """
-    from importlib.util import find_spec
-    from keyword import iskeyword
-    from shlex import quote
-    from string import Template
-
-    from dpforest.common.files import write_whole
-    from dpforest.errors import ParameterError
-
     if not name.isidentifier() or iskeyword(name):
         raise ParameterError(f"The name is that of a Python module: letters, digits and _, such as my_leaves, not {name!r}.")
     known = find_spec(name)
@@ -109,6 +103,50 @@ def new(
     say(f"Then: cd {quote(str(folder))} && pytest && dpforest audit --recipe {name}:RECIPE")
 
 
+@takes_format
+def plan(
+    schema: SchemaFile,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of the fit.")],
+    delta: Delta = 0.0,
+    recipe: RecipeName = "auto",
+    table: Annotated[
+        str | None, typer.Option(help="Take names of columns from this file, for patterns of the schema.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows that you expect, if the schema does not declare them.")] = None,
+    n_trees: Annotated[int | None, typer.Option(help="Number of trees, if not the planned one.")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="Levels of splits, if not the planned ones.")] = None,
+    max_rows_per_person: Annotated[
+        int | None, typer.Option(help="Protect persons: how many rows of each are used at most.")
+    ] = None,
+    as_json: AsJson = False,
+    *,
+    read_as: ReadAs,
+) -> None:
+    """Show what a recipe would do and where each share of the budget goes. Reads no row and spends nothing.
+
+    Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
+    """
+    from dpforest.show.plan import explain
+
+    facts, chosen = Schema.from_file(schema), named_recipe(recipe)
+    columns = None if table is None else opened(table, read_as(facts.format)).public_names()
+    with steps("Planning"):
+        found = explain(facts, rows, epsilon, delta, n_trees, max_depth, columns, chosen, max_rows_per_person)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    budget = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
+    budget += " of a person" if max_rows_per_person else ""
+    for title, heads, lines in (
+        (f"Plan for {budget}", ("choice", "value", "why"), found.choices),
+        ("Where the budget goes", ("step", "share", "of what, and for what"), found.shares),
+        ("Leaf size against noise", ("leaf", "size and noise", "size in units of the noise"), found.noise),
+        ("What the schema does not know", ("it lacks", "share", "for what, and what knowing it would buy"), found.unknown),
+    ):
+        if lines:
+            show_table(title, heads, [(line.what, line.value, line.why) for line in lines])
+
+
 def _list(as_json: bool) -> None:
     """Print the catalogue."""
     from dpforest.recipes.catalogue import describe_recipes
@@ -117,10 +155,8 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(show_lines=True)
-    table.add_column("recipe", no_wrap=True)  # names are to be typed
-    for head in ("paper; tasks", "splits on; budget", "published claim"):
-        table.add_column(head)
+    table = Table("recipe", "paper; tasks", "splits on; budget", "published claim", show_lines=True)
+    table.columns[0].no_wrap = True  # names are to be typed
     for row in rows:
         cells = (row["name"], f"{row['paper']};\n{row['tasks']}", f"{row['splits']};\n{row['budget']}", row["claim"])
         table.add_row(*map(escape, cells))
@@ -147,18 +183,12 @@ def _describe(recipe: "Recipe", module: Any) -> None:
 
 def _module(name: str, room: str) -> Any:
     """The module that holds a recipe of the catalogue, or its printed form: what the paper does, and what departs."""
-    from importlib import import_module
-
     return import_module(f"dpforest.{room}.{name.replace('-', '_')}")
 
 
 def _ledger(recipe: "Recipe", epsilon: float) -> Any:
     """The ledger of a fit on an empty table with five features; what is charged does not depend on rows."""
-    import warnings
-
-    from dpforest.errors import NothingLearntWarning
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
-    from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
     numeric = {f"number {index}": Numeric(0, 1) for index in (1, 2, 3)}
     listed = {f"category {index}": Categorical(("a", "b", "c")) for index in (1, 2)}

@@ -8,7 +8,10 @@ import typer
 
 from dpforest.cli.budget import open_budget
 from dpforest.cli.console import say, steps
-from dpforest.cli.options import Model, check_ending
+from dpforest.cli.options import Model, check_page
+from dpforest.common.entries import read_entries
+from dpforest.common.files import read_whole
+from dpforest.errors import OutputError, ParameterError
 
 MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32
 
@@ -16,24 +19,19 @@ MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32
 def report(
     model: Model,
     out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
-    dataset: Annotated[str | None, typer.Option(help="The name of the data set.", show_default=False)] = None,
-    dataset_version: Annotated[
-        str | None, typer.Option(help="The version of the data set, or its day.", show_default=False)
-    ] = None,
-    purpose: Annotated[str | None, typer.Option(help="What the model is for.", show_default=False)] = None,
-    contact: Annotated[str | None, typer.Option(help="Who answers questions.", show_default=False)] = None,
+    dataset: Annotated[str | None, typer.Option(help="The name of the data set.")] = None,
+    dataset_version: Annotated[str | None, typer.Option(help="The version of the data set, or its day.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the model is for.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Who answers questions.")] = None,
     about: Annotated[
-        Path | None,
-        typer.Option(help="A file, .toml or .json, with these and what a public registry asks for.", show_default=False),
+        Path | None, typer.Option(help="A file, .toml or .json, with these and what a public registry asks for.")
     ] = None,
     budget: Annotated[
-        str | None,
-        typer.Option(help="Show the budget of the data set, FILE::DATASET; it stays as it is.", show_default=False),
+        str | None, typer.Option(help="Show the budget of the data set, FILE::DATASET; it stays as it is.")
     ] = None,
     audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
     evaluation: Annotated[
-        Path | None,
-        typer.Option(help="What 'dpforest evaluate' wrote beside its page, to be shown too."),
+        Path | None, typer.Option(help="What 'dpforest evaluate' wrote beside its page, to be shown too.")
     ] = None,
 ) -> None:
     """Write the privacy report of a model: one page that needs no network, and the same as JSON.
@@ -42,13 +40,9 @@ def report(
 
     Example: [bold]dpforest report adult.dpf --out report.html --dataset "Adult census" --purpose "Teaching"[/bold]
     """
-    from dpforest.common.files import check_writable
     from dpforest.estimators import load_model
 
-    check_ending(out, "A report is written", ".html", ".htm")
-    twin = out.with_suffix(".json")
-    for path in (out, twin):
-        check_writable(path, model, *(read for read in (audit, about, evaluation) if read is not None))
+    twin = check_page(out, "A report is written", model, audit, about, evaluation)
     options = {"dataset": dataset, "dataset_version": dataset_version, "purpose": purpose, "contact": contact}
     said = ({} if about is None else _about(about)) | {name: text for name, text in options.items() if text is not None}
     found, charged_to = None if audit is None else _audit(audit), open_budget(budget)
@@ -63,9 +57,6 @@ def report(
 
 def _about(path: Path) -> dict[str, Any]:
     """The entries of the file in which people describe a release."""
-    from dpforest.common.entries import read_entries
-    from dpforest.errors import ParameterError
-
     content = read_entries(path, "description", MOST_BYTES_ABOUT, ParameterError)
     if not isinstance(content, dict):
         raise ParameterError(f'{path} must map fields to texts, such as {{"purpose": "…"}}.')
@@ -73,8 +64,6 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _audit(path: Path) -> dict[str, object]:
-    from dpforest.errors import ParameterError
-
     content = _read_json(path, "audit")
     if not isinstance(content, dict) or not isinstance(content.get("audits"), list):
         raise ParameterError(f"{path} is not what 'dpforest audit --json' prints.")
@@ -83,9 +72,6 @@ def _audit(path: Path) -> dict[str, object]:
 
 def _read_json(path: Path, what: str) -> Any:
     """What a file of JSON holds; an empty text if it is none, or too deep, which no reader of it takes."""
-    from dpforest.common.files import read_whole
-    from dpforest.errors import OutputError, ParameterError
-
     try:
         content = json.loads(read_whole(path, MOST_BYTES).decode("utf-8"))
     except OSError as error:

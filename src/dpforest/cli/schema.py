@@ -1,16 +1,24 @@
 """dpforest schema: draft one from a table's header, and check one."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column
 
-from dpforest.cli.console import add_row, errors, output, print_json, refuse, say, show_table, steps, warn
+from dpforest.cli.console import errors, output, print_json, refuse, say, show_table, steps, warn
 from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, opened, takes_format
+from dpforest.common.files import write_whole
 from dpforest.common.text import counted, listed_names, shortened
+from dpforest.errors import ParameterError, SchemaError
+from dpforest.schema import UNFILLED, Schema, read_schema_file, unfilled
+from dpforest.schema import draft as drafting
+from dpforest.schema.patterns import columns_of_patterns, expanded
+from dpforest.schema.schema import json_text
+from dpforest.schema.words import format_words, how_found, in_words, is_id_name, unit_words, unknowns
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
 
@@ -22,9 +30,7 @@ schema = typer.Typer(help="Draft a schema from a table's header, or check one.",
 def draft(
     table: Annotated[str, typer.Argument(help=f"{TABLE}.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write, .toml or .json; by default TABLE.schema.toml.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write, .toml or .json; by default TABLE.schema.toml.")] = None,
     *,
     read_as: ReadAs,
 ) -> None:
@@ -32,15 +38,9 @@ def draft(
 
     Example: [bold]dpforest schema draft adult.csv --target income[/bold]
     """
-    from dpforest.common.files import write_whole
-    from dpforest.errors import ParameterError
     from dpforest.records.columns import near_name
     from dpforest.records.recognise import like_ids, recognise
     from dpforest.records.tables import short_name, shown_address
-    from dpforest.schema import draft as drafting
-    from dpforest.schema import unfilled
-    from dpforest.schema.schema import json_text
-    from dpforest.schema.words import format_words
 
     out = out or Path(f"{short_name(table)}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": json_text}
@@ -105,13 +105,14 @@ def check(
     """
     from dpforest.records.recognise import like_ids
     from dpforest.records.tables import hint
-    from dpforest.schema import Schema, read_schema_file, unfilled
-    from dpforest.schema.words import is_id_name
 
     content = read_schema_file(schema)
-    open_entries = unfilled(content)
-    if open_entries:
-        _refuse_open(content, open_entries, as_json)
+    report: dict[str, Any] = {"to_fill_in": [], "missing_columns": [], "unused_columns": []}
+    if open_entries := unfilled(content):
+        if as_json:
+            print_json(report | {"to_fill_in": open_entries, "schema": None, "patterns": {}, "like_ids": [], "table": None})
+        else:
+            _refuse_open(content, open_entries)
         sys.exit(1)
     written = Schema.from_file(schema)
     reader = None if table is None else opened(table, read_as(written.format), names_lines=True)
@@ -120,8 +121,8 @@ def check(
     by_value = [] if reader is None or seen is None else like_ids(reader, reader.kinds())
     suspects = [name for name in facts.features if name in by_value or is_id_name(name)]
     if as_json:
-        entries = {"to_fill_in": [], "missing_columns": missing, "unused_columns": unused, "schema": written.to_dict()}
-        print_json(entries | {"patterns": patterns, "like_ids": suspects, "table": seen})
+        report |= {"missing_columns": missing, "unused_columns": unused}
+        print_json(report | {"schema": written.to_dict(), "patterns": patterns, "like_ids": suspects, "table": seen})
     else:
         _show(written, patterns)
         _show_who(written)
@@ -139,17 +140,16 @@ def check(
         sys.exit(1)
 
 
-def _refuse_open(content: Any, open_entries: list[str], as_json: bool) -> None:
+def _refuse_open(content: Any, open_entries: list[str]) -> None:
     """Say what is still to be filled in, and how columns will be read, as far as that is known."""
-    if as_json:
-        found = {"to_fill_in": open_entries, "missing_columns": [], "unused_columns": [], "schema": None}
-        print_json(found | {"patterns": {}, "like_ids": [], "table": None})
-        return
-    drafted = _without_target(content, open_entries)
-    if drafted is not None:
-        _show(drafted, {}, is_open=_is_open(open_entries))
-    entries = "entry is" if len(open_entries) == 1 else "entries are"
-    refuse(f"{len(open_entries)} {entries} still to be filled in:")
+    is_open = any(entry.startswith("target.") for entry in open_entries)
+    if is_open:  # a target that stands for one that is not known yet
+        content = content | {
+            "target": {"name": content["target"].get("name", UNFILLED), "kind": "classes", "labels": [UNFILLED]}
+        }
+    with suppress(SchemaError):  # if features are not known either
+        _show(Schema.from_dict(content), {}, is_open)
+    refuse(f"{counted(len(open_entries), 'entry is', 'entries are')} still to be filled in:")
     for entry in open_entries:
         where, dot, name = entry.rpartition(".")
         say(f"  {shortened(where)}{dot}{name}", errors)
@@ -164,28 +164,8 @@ def _show_like_ids(names: list[str]) -> None:
         )
 
 
-def _is_open(open_entries: list[str]) -> bool:
-    return any(entry.startswith("target.") for entry in open_entries)
-
-
-def _without_target(content: Any, open_entries: list[str]) -> Any:
-    """The schema of a draft, with a target that stands for one that is not known yet; None if features are not either."""
-    from dpforest.errors import SchemaError
-    from dpforest.schema import UNFILLED, Schema
-
-    if _is_open(open_entries):
-        name = content["target"].get("name", UNFILLED)
-        content = {**content, "target": {"name": name, "kind": "classes", "labels": [UNFILLED]}}
-    try:
-        return Schema.from_dict(content)
-    except SchemaError:
-        return None
-
-
 def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], list[str]]:
     """The schema for a table, the number of columns of each pattern, columns that the table lacks, and ones not read."""
-    from dpforest.schema.patterns import columns_of_patterns, expanded
-
     given = reader.names()
     found = columns_of_patterns(written, given)
     # A pattern that stands for nothing is a column that the table lacks.
@@ -214,14 +194,13 @@ def _count(facts: Any, reader: Any) -> dict[str, Any]:
 
 def _show_counts(seen: dict[str, Any], facts: Any) -> None:
     say(f"\n{NOT_PRIVATE}")
-    table = Table("column", title=f"Values in {seen['rows']:,} rows", title_justify="left")
-    for head in ("within / listed", "outside / other", "missing", "not readable"):
-        table.add_column(head, justify="right")
+    rows = []
     for column in seen["columns"]:
-        fits, beyond = ("within", "outside") if "within" in column else ("listed", "other")
-        counts = [f"{column[name]:,}" for name in (fits, beyond, "missing", "unreadable")]
-        add_row(table, shortened(column["name"]), *(counts if column["problem"] is None else ["-"] * 4))
-    output.print(table)
+        names = ("within", "outside") if "within" in column else ("listed", "other")
+        counts = [f"{column[name]:,}" for name in (*names, "missing", "unreadable")]
+        rows.append([shortened(column["name"]), *(counts if column["problem"] is None else ["-"] * 4)])
+    heads = [Column(head, justify="right") for head in ("within / listed", "outside / other", "missing", "not readable")]
+    show_table(f"Values in {seen['rows']:,} rows", ("column", *heads), rows)
     for column in seen["columns"]:
         for near in column["near"]:
             value, label = shortened(repr(near["value"])), shortened(repr(near["would_match"]))
@@ -238,14 +217,12 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
     if target["problem"] is None and target.get("listed") == 0 and facts.target.other is None:
         warn(f"No label of {shortened(target['name'])!r} is listed: a fit would learn nothing.")
     elif target["problem"] is None and target.get("other") and facts.target.other is None:
-        rows = counted(target["other"], "row has a label that is", "rows have labels that are")
-        warn(f"{rows} not listed. A fit leaves such rows out, and so does a score.")
+        left_out = counted(target["other"], "row has a label that is", "rows have labels that are")
+        warn(f"{left_out} not listed. A fit leaves such rows out, and so does a score.")
 
 
 def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
     """Print how each column is read, and what would make the schema sharper; ``is_open`` if the target is not known yet."""
-    from dpforest.schema.words import how_found, in_words, unknowns
-
     rows = []
     for name, part in facts.features.items():
         stands = f" ({counted(patterns[name], 'column')})" if name in patterns else ""
@@ -262,8 +239,6 @@ def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
 
 
 def _show_who(facts: Any) -> None:
-    from dpforest.schema.words import format_words, unit_words
-
     if entries := facts.format.to_dict():
         say(f"Text files are read with {format_words(entries)}.")
     say(f"{unit_words(facts)}.")
@@ -280,11 +255,10 @@ def _listed(values: Any) -> str:
 
 def _label(value: Any) -> str:
     """A category, in quotes where it would else be taken for a number or for one without its blanks."""
-    text = shortened(value)
     if not isinstance(value, str):
-        return text
-    try:
+        return shortened(value)
+    is_plain = value and value == value.strip()
+    with suppress(ValueError):
         float(value)
-    except ValueError:
-        return text if value and value == value.strip() else f'"{text}"'
-    return f'"{text}"'
+        is_plain = False
+    return shortened(value) if is_plain else f'"{shortened(value)}"'
