@@ -135,9 +135,7 @@ def test_a_new_recipe_passes_its_audit(here):
     # Nothing is found, but once in a thousand audits that have a lower bound; so it gets fits in which nothing can be. In a
     # process of its own: the workers of this one may have begun where there is no such module.
     words = ["audit", "--recipe", "my_leaves:RECIPE", "--pairs", "10", "--trials", "8", "--json"]
-    found = subprocess.run(
-        [sys.executable, "-m", "dpforest.cli", *words], cwd="my_leaves", capture_output=True, check=True
-    )
+    found = subprocess.run([sys.executable, "-m", "dpforest.cli", *words], cwd="my_leaves", capture_output=True, check=True)
     (audit,) = json.loads(found.stdout)["audits"]
     assert (audit["own"], audit["verdict"], audit["replay"]["n_pairs"]) == (True, "nothing found", 10)
 
