@@ -41,7 +41,7 @@ from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
 from dpforest.parts.recipe import Recipe
-from dpforest.parts.secret_sample import ALL_ROWS
+from dpforest.parts.sampling import ALL_ROWS
 from dpforest.pipeline import fit_forest, public_facts
 from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.gate import Gate

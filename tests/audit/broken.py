@@ -20,8 +20,7 @@ from dpforest.parts.criteria import UNITS, GiniCount
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Narrow
-from dpforest.parts.sampling import Disjoint
-from dpforest.parts.secret_sample import SecretSample
+from dpforest.parts.sampling import Disjoint, SecretSample
 from dpforest.privacy import accountants
 from dpforest.privacy.amplification import inside_sample, outside_sample
 from dpforest.privacy.bounds import Bound, Sensitivity

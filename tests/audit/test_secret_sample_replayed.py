@@ -23,7 +23,7 @@ from dpforest.audit.lower_bound import WITH
 from dpforest.audit.replay import replay, replay_many
 from dpforest.audit.subject import Subject
 from dpforest.mechanisms import Entropy
-from dpforest.parts.secret_sample import SecretSample
+from dpforest.parts.sampling import SecretSample
 from dpforest.pipeline import _begin
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.bounds import Sensitivity

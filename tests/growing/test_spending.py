@@ -8,7 +8,7 @@ from dpforest import Classes, DPForestClassifier, Numeric, Schema, get_recipe, l
 from dpforest.parts.allocation import EveryQuery, Harmonic
 from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
-from dpforest.parts.stopping import NoisySize
+from dpforest.parts.shape import NoisySize
 from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.composition import priced

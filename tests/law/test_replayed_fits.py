@@ -24,7 +24,7 @@ from dpforest.parts.criteria import EntropyCount, WeightedMajority
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
 from dpforest.parts.proposals import AllSubsets, Menu, OneChildPerValue, Thresholds
 from dpforest.parts.sampling import Disjoint, PoissonBootstrap
-from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
+from dpforest.parts.shape import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.parts.voting import Majority
 from dpforest.recipes.papers.blum_2005 import NoisyGain
 from dpforest.recipes.papers.first_look import FirstLook

@@ -15,8 +15,8 @@ from tests.support.strategies import FIXED, facts_of
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
-from dpforest.parts import secret_sample
-from dpforest.parts.secret_sample import ALL_ROWS, ROWS_OF_CLASS, ROWS_OF_NUMBER, WORTHWHILE, SecretSample
+from dpforest.parts import sampling
+from dpforest.parts.sampling import ALL_ROWS, ROWS_OF_CLASS, ROWS_OF_NUMBER, WORTHWHILE, SecretSample
 from dpforest.privacy.amplification import SHARE_STEPS
 from dpforest.privacy.statement import sample_words
 from dpforest.recipes import get_recipe, is_listed, list_recipes
@@ -273,7 +273,7 @@ def test_a_budget_is_charged_what_a_sample_costs_on_the_table(budget):
 @pytest.fixture
 def small_plans(monkeypatch):
     """Plans draw a sample from tables of 400 rows."""
-    monkeypatch.setattr(secret_sample, "ROWS_OF_CLASS", 50)
+    monkeypatch.setattr(sampling, "ROWS_OF_CLASS", 50)
 
 
 @pytest.mark.parametrize("n_rows", [None, 400])

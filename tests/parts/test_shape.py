@@ -4,9 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.support.strategies import FIXED, facts_of
+from tests.support.strategies import facts_of
 
 from dpforest.parts.shape import (
     AllFeatures,
@@ -14,8 +12,6 @@ from dpforest.parts.shape import (
     HalfUntested,
     LogRows,
     SupportedTrees,
-    label_preserving_trees,
-    variance_preserving_trees,
 )
 
 
@@ -56,31 +52,3 @@ def test_supported_trees_is_the_largest_number_whose_support_threshold_is_below_
 
 def test_supported_trees_without_noise_are_as_many_as_features():
     assert SupportedTrees().value(facts_of(epsilon=math.inf, n_features=6)) == 6
-
-
-@FIXED
-@given(
-    epsilon=st.floats(0.05, 10), n_features=st.integers(1, 200), ratio=st.floats(0, 5),
-    squares=st.tuples(st.floats(0, 1e4), st.floats(0, 1e4)), sizes=st.tuples(st.integers(1, 999), st.integers(1, 999)),
-)  # fmt: skip
-def test_the_trees_that_keep_the_variance_of_attributes_meet_their_bound_and_one_more_does_not(
-    epsilon, n_features, squares, sizes, ratio
-):
-    t = variance_preserving_trees(epsilon, n_features, *squares, *sizes, ratio)
-    root = math.sqrt(n_features)
-    right = squares[0] * (1 - 1 / (sizes[0] + 1)) + ratio**2 * squares[1] * (1 - 1 / sizes[1]) + 36 / epsilon**2
-
-    def left(trees):
-        return trees / root + 3 * math.sqrt(trees / root) * (1 - 1 / root)
-
-    assert left(t) <= right * (1 + 1e-9)
-    assert left(t + 1) > right * (1 - 1e-9)
-
-
-@FIXED
-@given(st.floats(0.05, 10), st.floats(0.01, 0.99), st.integers(0, 500))
-def test_the_trees_that_keep_the_variance_of_labels_meet_their_bound_and_one_more_does_not(epsilon, share, least_leaf):
-    t = label_preserving_trees(epsilon, share, least_leaf)
-    right = (least_leaf * (least_leaf + 1) + 1 / epsilon**2) / (share * (1 - share))
-    assert t <= right * (1 + 1e-12)
-    assert t + 1 > right * (1 - 1e-12)

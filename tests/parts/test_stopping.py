@@ -12,7 +12,7 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.parts.allocation import LeavesOnly
 from dpforest.parts.proposals import Menu
-from dpforest.parts.stopping import AboveNoise, EstimatedSupport, NoisySize
+from dpforest.parts.shape import AboveNoise, EstimatedSupport, NoisySize
 from dpforest.pipeline import public_facts
 from dpforest.recipes import get_recipe
 

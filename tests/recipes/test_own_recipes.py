@@ -13,9 +13,9 @@ from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import Criterion, GiniCount
 from dpforest.parts.leaves import LeafRelease, NoisyCounts
-from dpforest.parts.recipe import ByTarget, Recipe, Stages, Stop
+from dpforest.parts.recipe import ByTarget, Recipe, Stages
 from dpforest.parts.sampling import Sampling
-from dpforest.parts.shape import HalfTheFeatures, Rule
+from dpforest.parts.shape import HalfTheFeatures, Rule, Stop
 from dpforest.parts.voting import Vote
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger

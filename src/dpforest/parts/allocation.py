@@ -91,10 +91,13 @@ def _finite(term: Callable[[int], float], n_terms: int) -> tuple[float, ...]:
     return series
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Uniform:
     """The same share of a tree's amount for each level and for the leaves.
 
+    With ``split_share`` the splits together get that share, and the leaves the rest. ``count_share`` of each level's share
+    goes to counts of its nodes. The next three divide the amount by other series.
+
     Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
@@ -102,45 +105,53 @@ class Uniform:
     count_share: float = 0.0
 
     def plan(self, amount: float, depth: int) -> TreeBudget:
-        return _with_shares(amount, (1.0,) * (depth + 1), self.split_share, self.count_share)
+        return _with_shares(amount, self.series(depth), self.split_share, self.count_share)
+
+    def series(self, depth: int) -> tuple[float, ...]:
+        """The weights of all levels of splits, and of the leaves."""
+        return (1.0,) * (depth + 1)
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Uniform):
     """Each level gets ``ratio`` times the share of the level above; the leaves come last.
 
     Deeper nodes hold fewer records, so the same noise hurts them more.
-
-    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     ratio: float = 2 ** (1 / 3)
-    split_share: float | None = None
-    count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> TreeBudget:
+    def series(self, depth: int) -> tuple[float, ...]:
         if not 0 < self.ratio < math.inf:
             raise ParameterError(f"ratio must be positive, not {self.ratio!r}.")
-        series = _finite(lambda level: self.ratio**level, depth + 1)
-        return _with_shares(amount, series, self.split_share, self.count_share)
+        return _finite(lambda level: self.ratio**level, depth + 1)
 
 
 @dataclass(frozen=True)
-class Arithmetic:
-    """Each level gets ``step`` times the root's share more than the level above; the leaves come last.
-
-    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
-    """
+class Arithmetic(Uniform):
+    """Each level gets ``step`` times the root's share more than the level above; the leaves come last."""
 
     step: float = 1.0
-    split_share: float | None = None
-    count_share: float = 0.0
 
-    def plan(self, amount: float, depth: int) -> TreeBudget:
+    def series(self, depth: int) -> tuple[float, ...]:
         if not 0 <= self.step < math.inf:
             raise ParameterError(f"step must be at least 0, not {self.step!r}.")
-        series = _finite(lambda level: 1 + self.step * level, depth + 1)
-        return _with_shares(amount, series, self.split_share, self.count_share)
+        return _finite(lambda level: 1 + self.step * level, depth + 1)
+
+
+@dataclass(frozen=True)
+class Harmonic(Uniform):
+    """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [suihkonen2023, eq. 4.31 and 4.32].
+
+    ``inner`` multiplies the weights of all layers but the leaves; 2 gives eq. 4.29.
+    """
+
+    inner: float = 1.0
+
+    def series(self, depth: int) -> tuple[float, ...]:
+        if not self.inner > 0:
+            raise ParameterError(f"inner must be positive, not {self.inner!r}.")
+        return (*(self.inner / (depth + 1 - level) for level in range(depth)), 1.0)
 
 
 @dataclass(frozen=True)
@@ -172,26 +183,6 @@ class Linear:
         share = 1 / h if q == 1 else 1 / math.fsum(_finite(lambda i: q**i, h))
         first = (1 - d * h * (h - 1) / 2) * share
         return _finite(lambda i: first * q**i + i * d, h)
-
-
-@dataclass(frozen=True)
-class Harmonic:
-    """Layer i of h gets a weight 1/(h-i+1): little at the root, most at the leaves [suihkonen2023, eq. 4.31 and 4.32].
-
-    ``inner`` multiplies the weights of all layers but the leaves; 2 gives eq. 4.29.
-
-    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
-    """
-
-    inner: float = 1.0
-    split_share: float | None = None
-    count_share: float = 0.0
-
-    def plan(self, amount: float, depth: int) -> TreeBudget:
-        if not self.inner > 0:
-            raise ParameterError(f"inner must be positive, not {self.inner!r}.")
-        series = (*(self.inner / (depth + 1 - level) for level in range(depth)), 1.0)
-        return _with_shares(amount, series, self.split_share, self.count_share)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from dpforest.parts.part import Part
 from dpforest.parts.postprocess import PostProcess
 from dpforest.parts.proposals import Menu
 from dpforest.parts.routes import Candidates
-from dpforest.parts.sampling import Sampling
-from dpforest.parts.secret_sample import ALL_ROWS, SecretSample
-from dpforest.parts.shape import Facts, Rule
+from dpforest.parts.sampling import ALL_ROWS, Sampling, SecretSample
+from dpforest.parts.shape import Facts, Rule, Stop
 from dpforest.parts.voting import Vote
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
@@ -31,18 +30,6 @@ PART_FIELDS = (
     "sample", "criterion", "leaf", "vote", "n_trees", "depth", "stop", "choose", "narrow", "centres", "target_range",
     "learned_grid", "first_look", "stages", "secret_sample",
 )  # fmt: skip
-
-
-class Stop(Part, Protocol):
-    """A rule on released values for which open nodes may be split further; see ``parts.stopping``."""
-
-    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
-        """A mask ``(n_open,)`` of the open nodes that may be split.
-
-        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached``
-        ``(n_open,)`` is the share of all rows that each node would hold if every split above it had divided its rows evenly
-        among the values that the schema lists.
-        """
 
 
 class Narrow(Part, Protocol):

@@ -1,4 +1,4 @@
-"""Rules for the number of trees and their depth. Sees public facts and a released number of rows.
+"""Rules for the number of trees, their depth, and which nodes may be split. Sees public and released values only.
 
 A rule that ``needs_rows`` is given the number of rows that the schema declares, or else one that was bought with budget.
 """
@@ -7,6 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from dpforest.errors import ParameterError
 from dpforest.parts.part import Part
 
 
@@ -143,27 +146,73 @@ def median_tail(distance: float, depth: int, epsilon: float) -> float:
     return min(1.0, gamma / steps**2, 2 * math.exp(-min(steps**2 / (4 * gamma), steps * beta / 2)))
 
 
-def variance_preserving_trees(
-    epsilon: float, n_features: int, first_squares: float, second_squares: float, n_first: int, n_second: int,
-    mean_ratio: float,
-) -> int:  # fmt: skip
-    """The largest number of trees that keeps the variance of attributes [suihkonen2023, eq. 4.35].
+class Stop(Part, Protocol):
+    """A rule on released values for which open nodes may be split further."""
 
-    ``first_squares`` and ``second_squares`` are S1 and S2, ``mean_ratio`` is m1/m2. The bound reads
-    x + 3 sqrt(x) (1 - 1/sqrt(M)) <= right side with x = t/sqrt(M), so it is solved for sqrt(x).
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        """A mask ``(n_open,)`` of the open nodes that may be split.
 
-    Privacy: none is claimed by this rule; it is a relaxation that does not give differential privacy, and its inputs are
-    facts about records. For researchers who compare it with a budget.
+        ``counts`` ``(n_open, n_values)`` and ``variance`` are what was released at this level, if anything; ``reached``
+        ``(n_open,)`` is the share of all rows that each node would hold if every split above it had divided its rows evenly
+        among the values that the schema lists.
+        """
+
+
+@dataclass(frozen=True)
+class NoisySize(Stop):
+    """Splits nodes whose released counts sum to ``least`` or more, unless one class has all of that sum.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads released counts.
+        Assumes: the allocation has an amount for counts at every level.
     """
-    root = math.sqrt(n_features)
-    right = first_squares * (1 - 1 / (n_first + 1)) + mean_ratio**2 * second_squares * (1 - 1 / n_second) + 36 / epsilon**2
-    slope = 3 * (1 - 1 / root)
-    return max(0, math.floor(root * ((-slope + math.sqrt(slope**2 + 4 * right)) / 2) ** 2))
+
+    least: float = 100.0
+
+    def __post_init__(self) -> None:
+        if not self.least >= 0:
+            raise ParameterError(f"min_size must be a number of at least 0, not {self.least!r}.")
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        assert counts is not None, "NoisySize needs counts at every level"
+        sizes = counts.sum(axis=1)
+        return (sizes >= self.least) & (counts.max(axis=1) < sizes)
 
 
-def label_preserving_trees(epsilon: float, share: float, least_leaf: int) -> int:
-    """The largest number of trees that keeps the variance of labels [suihkonen2023, eq. 4.36].
+@dataclass(frozen=True)
+class AboveNoise(Stop):
+    """Splits nodes whose children would hold more records of a class, on average, than a standard deviation of the noise.
 
-    Privacy: as ``variance_preserving_trees``.
+    The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon, but with the mean number of values over
+    features instead of the largest. A binary split of numbers has two.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads released counts.
+        Assumes: the allocation has an amount for counts at every level.
     """
-    return math.floor((least_leaf * (least_leaf + 1) + 1 / epsilon**2) / (share * (1 - share)))
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        assert counts is not None, "AboveNoise needs counts at every level"
+        return counts.sum(axis=1) / (facts.mean_children * counts.shape[1]) >= math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class EstimatedSupport(Stop):
+    """Splits nodes whose children would hold more than sqrt(2) C t / epsilon records if rows divided evenly at every split.
+
+    The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with
+    the values that they have, the next one with the mean number of values, as in eq. 4.38. Rows are public or released.
+
+    Privacy:
+        Claim: costs nothing.
+        Because: it reads the schema, earlier splits and a released number of rows.
+        Assumes: as said.
+    """
+
+    needs_rows = True
+
+    def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
+        threshold = math.sqrt(2) * (facts.n_classes or 2) * facts.n_trees / facts.epsilon
+        return facts.n_rows * reached / facts.mean_children > threshold

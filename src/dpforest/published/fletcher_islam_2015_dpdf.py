@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.parts.stopping import NoisySize
+from dpforest.parts.shape import NoisySize
 from dpforest.published.form import Node, Published, exponential_choice, laplace
 from dpforest.published.multiway import Values, prune_tree, split_records
 from dpforest.published.rows import Rows

@@ -20,7 +20,7 @@ from dpforest.model.signal import Signal
 from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
 from dpforest.parts.recipe import Recipe
-from dpforest.parts.secret_sample import ALL_ROWS
+from dpforest.parts.sampling import ALL_ROWS
 from dpforest.parts.shape import Facts
 from dpforest.pipeline import fit_forest, public_facts, sampled_facts
 from dpforest.privacy.accountants import check_whole, make_accountant

@@ -20,7 +20,7 @@ from dpforest.parts.postprocess import NonNegative, PruneByGini
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.stopping import NoisySize
+from dpforest.parts.shape import NoisySize
 from dpforest.parts.voting import ConfidenceWeighted
 from dpforest.schema.grid import Grid
 

@@ -23,8 +23,7 @@ from dpforest.parts.postprocess import PruneBySignal
 from dpforest.parts.proposals import Menu, OneChildPerValue
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.shape import AllFeatures, SupportedTrees
-from dpforest.parts.stopping import EstimatedSupport
+from dpforest.parts.shape import AllFeatures, EstimatedSupport, SupportedTrees
 from dpforest.parts.voting import MostConfidentNode
 from dpforest.schema.grid import Grid
 

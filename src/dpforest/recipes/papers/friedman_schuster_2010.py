@@ -21,7 +21,7 @@ from dpforest.parts.postprocess import NonNegative, PruneByGini
 from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.stopping import AboveNoise
+from dpforest.parts.shape import AboveNoise
 from dpforest.parts.voting import Majority
 
 RECIPE = Recipe(

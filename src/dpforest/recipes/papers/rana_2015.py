@@ -5,7 +5,7 @@ and 4.36 of the thesis bound the number of trees for which it does. Information 
 chosen is cut half-way between the noisy means of its classes (eq. 4.7). There is no depth: a node is not split if a child
 would hold fewer records than a least leaf size, a small fraction of all.
 Kept: bootstrap, information gain, cuts between noisy class means; the least leaf size, as a share ``least_leaf`` of the
-records (1 %; the thesis gives no value). ``parts.shape`` has the two bounds. Readings, where the thesis is silent: noisy
+records (1 %; the thesis gives no value). Readings, where the thesis is silent: noisy
 class counts in leaves, majority vote, and 4 features for a node, about the root of the 15 of the paper's credit table, for
 eq. 4.35 counts a feature in one of sqrt(M) trees.
 Departs: the budget is shared among trees, and the bounds say nothing about it (5 trees); a record comes k ~ Poisson(1)
