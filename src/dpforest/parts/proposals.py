@@ -7,7 +7,6 @@ each code. A *menu* offers each node the routes that divide the codes it can sti
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -20,36 +19,24 @@ from dpforest.schema.domain import Domain
 BLOCK_NODES = 4096
 
 
-class Kind(Protocol):
-    """A kind of split: it offers all nodes the same routes, or draws routes for each node."""
+class Kind:
+    """Base of the kinds of split: each offers all nodes the same routes, or draws routes for each node."""
+
+    def routes(self, domain: Domain) -> Routes | None:
+        """Routes that every node is offered, or None; they follow from the domain alone, and are made once for it."""
+        return None
 
     def fixed(self, domain: Domain) -> Routes | None:
         """Routes that every node is offered, or None."""
+        return domain.once(self, partial(self.routes, domain))
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
         """Routes drawn for each node, as many for one as for another, node after node; or None."""
-
-
-class _Fixed:
-    """Base of the kinds of split that draw no routes."""
-
-    def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> None:
         return None
 
 
-class _Kept(_Fixed):
-    """Base of the kinds of split whose routes follow from the domain alone, and are made once for it."""
-
-    def fixed(self, domain: Domain) -> Routes | None:
-        return domain.once(self, partial(self.routes, domain))
-
-    def routes(self, domain: Domain) -> Routes | None:
-        """Routes that every node is offered, or None."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class Thresholds(_Kept):
+class Thresholds(Kind):
     """Splits of numeric features: at every cut (missing goes with the larger values), and missing against the rest."""
 
     def routes(self, domain: Domain) -> Routes | None:
@@ -64,7 +51,7 @@ class Thresholds(_Kept):
 
 
 @dataclass(frozen=True)
-class OneAgainstRest(_Kept):
+class OneAgainstRest(Kind):
     """Splits of categorical features: each value (also "other" and missing) against the rest."""
 
     def routes(self, domain: Domain) -> Routes | None:
@@ -84,7 +71,7 @@ def _codes_of(domain: Domain, features: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 @dataclass(frozen=True)
-class OneChildPerValue(_Kept):
+class OneChildPerValue(Kind):
     """Multiway splits: a child for each code of a feature; only of categorical features if ``numeric`` is False.
 
     A wide feature has none: its children would be more than a forest may have.
@@ -101,7 +88,7 @@ class OneChildPerValue(_Kept):
 
 
 @dataclass(frozen=True)
-class AllSubsets(_Kept):
+class AllSubsets(Kind):
     """Splits of categorical features with up to ``most`` categories: every way to divide the list in two, once.
 
     "Other" and missing go with the last category, and each is offered against the rest, as ``Thresholds`` offer missing.
@@ -121,7 +108,7 @@ class AllSubsets(_Kept):
 
 
 @dataclass(frozen=True)
-class Intervals(_Fixed):
+class Intervals(Kind):
     """Multiway splits of numeric features: a child for each interval of bins, and one for missing.
 
     ``borders[feature]`` are the bins at which its intervals after the first begin. A feature without borders has one value,
@@ -142,7 +129,7 @@ class Intervals(_Fixed):
 
 
 @dataclass(frozen=True)
-class RandomSubsets:
+class RandomSubsets(Kind):
     """Splits of categorical features with more than ``beyond`` categories: ``n_subsets`` random subsets, anew for each node.
 
     "Other" and missing are values like any other here: each falls on either side with equal chance. A wide feature has none.
@@ -150,9 +137,6 @@ class RandomSubsets:
 
     n_subsets: int = 4
     beyond: int = 0
-
-    def fixed(self, domain: Domain) -> None:
-        return None
 
     def drawn(self, domain: Domain, n_nodes: int, rng: np.random.Generator) -> Routes | None:
         features = np.flatnonzero(~domain.is_numeric & (domain.n_values > self.beyond) & ~domain.is_wide)

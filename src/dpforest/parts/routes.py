@@ -12,6 +12,8 @@ from numba import njit
 
 from dpforest.schema.domain import DIGITS, Domain, entries_of
 
+COLUMNS = ("features", "starts", "stops", "ends")  # of routes
+
 
 @dataclass(frozen=True)
 class Routes:
@@ -32,7 +34,7 @@ class Routes:
 
     def __post_init__(self) -> None:
         # Kernels read them for every candidate of every node, so they are kept short.
-        for name in ("features", "starts", "stops", "ends", "rows"):
+        for name in (*COLUMNS, "rows"):
             object.__setattr__(self, name, getattr(self, name).astype(np.int32, copy=False))
 
     @property
@@ -54,8 +56,10 @@ class Routes:
 
         It is 0 where a route is -1.
         """
-        children = np.zeros((len(routes), self.tables.shape[1]), dtype=np.uint16)
-        _fill_children(self.starts, self.stops, self.rows, self.tables, routes, children)
+        code, rows = np.arange(self.tables.shape[1]), np.where(routes < 0, -1, self.rows[routes])
+        is_outside = (code < self.starts[routes, None]) | (code >= self.stops[routes, None])
+        children = (is_outside & (routes[:, None] >= 0)).astype(np.uint16)
+        children[rows >= 0] = self.tables[rows[rows >= 0]]
         return children
 
     def entries(self, domain: Domain, routes: np.ndarray) -> np.ndarray:
@@ -72,21 +76,14 @@ class Routes:
             return parts[0]
         n_before = np.cumsum([0, *(len(part.tables) for part in parts[:-1])])
         rows = [np.where(part.rows < 0, -1, part.rows + n) for part, n in zip(parts, n_before, strict=True)]
-        return Routes(
-            np.concatenate([part.features for part in parts]),
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.stops for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate(rows),
-            np.concatenate([part.tables for part in parts]),
-        )
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS]
+        return Routes(*columns, rows=np.concatenate(rows), tables=np.concatenate([part.tables for part in parts]))
 
     def take(self, indices: np.ndarray) -> "Routes":
         """Some of the routes, by index."""
         own = self.rows[indices]
         rows = np.where(own < 0, -1, np.cumsum(own >= 0) - 1)
-        known = (self.features[indices], self.starts[indices], self.stops[indices], self.ends[indices])
-        return Routes(*known, rows, self.tables[own[own >= 0]])
+        return Routes(*(getattr(self, name)[indices] for name in COLUMNS), rows=rows, tables=self.tables[own[own >= 0]])
 
     def of_features(self, features: np.ndarray) -> "Routes":
         """The routes that split on the given features; all routes if there are none of those."""
@@ -226,16 +223,6 @@ def _add_up(counts, offsets, features, rows, tables, starts, stops, indices, val
                         children[child + w] += counts[node, begin + code, w]
             n_found += 1
     return n_nodes * n_candidates, n_found
-
-
-@njit(cache=True, nogil=True)
-def _fill_children(starts, stops, rows, tables, routes, children):
-    for index, route in enumerate(routes):
-        if route < 0:
-            continue
-        for code in range(children.shape[1]):
-            is_outside = code < starts[route] or code >= stops[route]
-            children[index, code] = tables[rows[route], code] if rows[route] >= 0 else is_outside
 
 
 @njit(cache=True, nogil=True)
