@@ -76,14 +76,16 @@ class Routes:
             return parts[0]
         n_before = np.cumsum([0, *(len(part.tables) for part in parts[:-1])])
         rows = [np.where(part.rows < 0, -1, part.rows + n) for part, n in zip(parts, n_before, strict=True)]
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS]
-        return Routes(*columns, rows=np.concatenate(rows), tables=np.concatenate([part.tables for part in parts]))
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+        return Routes(**columns, rows=np.concatenate(rows), tables=np.concatenate([part.tables for part in parts]))
 
     def take(self, indices: np.ndarray) -> "Routes":
         """Some of the routes, by index."""
         own = self.rows[indices]
         rows = np.where(own < 0, -1, np.cumsum(own >= 0) - 1)
-        return Routes(*(getattr(self, name)[indices] for name in COLUMNS), rows=rows, tables=self.tables[own[own >= 0]])
+        return Routes(
+            **{name: getattr(self, name)[indices] for name in COLUMNS}, rows=rows, tables=self.tables[own[own >= 0]]
+        )
 
     def of_features(self, features: np.ndarray) -> "Routes":
         """The routes that split on the given features; all routes if there are none of those."""
