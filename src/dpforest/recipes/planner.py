@@ -27,8 +27,7 @@ from dpforest.parts.leaves import (
 from dpforest.parts.postprocess import LEAST_WEIGHT, EvenShrinkage, Shrinkage
 from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.sampling import SecretSample
+from dpforest.parts.sampling import EveryRecord, SecretSample
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import LogShares, MeanOfShares
 from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT
