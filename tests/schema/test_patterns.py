@@ -75,9 +75,3 @@ def test_a_table_without_names_is_refused_in_words():
         TableError, match=r"pattern 'lab_\*', which stands for columns by their names, but the table has none"
     ):
         expanded(schema(lab_ANY=LAB), lambda: None)
-
-
-def test_all_else_of_the_schema_is_kept():
-    given = Schema({"lab_*": LAB}, Classes([0, 1], name="y"), n_rows=7, vouched_by="me")
-    found = expanded(given, lambda: NAMES)
-    assert (found.n_rows, found.vouched_by, found.target) == (7, "me", given.target)

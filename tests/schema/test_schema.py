@@ -15,7 +15,7 @@ from tests.cli import hostile
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.common.jsonable import to_json
-from dpforest.errors import DPForestError, SchemaError
+from dpforest.errors import SchemaError
 from dpforest.schema import Format
 
 NAMES = ["", '"""', "a.b.c", "[[a]]", "{a}", "a = 1 # no comment", "\x00\x01\x08\x0c\x1b\x1f", "é\u0301ß", *hostile.TEXTS]
@@ -118,19 +118,10 @@ def test_a_bound_that_is_not_given_is_that_of_64_bits(kind):
     assert kind(upper=3).to_dict()["upper"] == 3
 
 
-def test_schema_errors_are_value_errors_of_the_library():
-    assert issubclass(SchemaError, DPForestError)
-    assert issubclass(SchemaError, ValueError)
-
-
 def test_values_of_numpy_become_plain_values():
     assert Categorical(np.array([1, 2])).categories == (1, 2)
     assert {type(value) for value in Categorical(np.array([1, 2])).categories} == {int}
     assert type(Classes(np.array(["a", "b"])).labels[0]) is str
-
-
-def test_one_class_and_one_category_are_enough():
-    assert small(features={"c": Categorical(["a"])}, target=Classes([1])).n_features == 1
 
 
 def named(name):
