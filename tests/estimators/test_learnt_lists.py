@@ -223,8 +223,8 @@ def test_plan_ledger_and_report_say_what_lists_cost_and_buy(model, tmp_path):
     model.save(tmp_path / "model.dpf")
     plan = ["plan", "--schema", str(tmp_path / "schema.json"), "--epsilon", "2", "--rows", "4000"]
     found = run(commands, [*plan, "--delta", "1e-5", "--json"])
-    (line,) = [line for line in json.loads(found.output)["shares"] if line["what"] == "lists of values"]
-    assert (line["value"], "10% of delta" in line["why"], "in 2 columns" in line["why"]) == ("10.0%", True, True)
+    (line,) = [line for line in json.loads(found.output)["shares"] if line["what"] == "list of values"]
+    assert (line["value"], "10% of delta" in line["why"], "2 charges" in line["why"]) == ("10.0%", True, True)
     assert "Set delta > 0" in (refused := run(commands, plan)).output + str(refused.exception)
     assert refused.exit_code != 0
     shown = run(commands, ["ledger", str(tmp_path / "model.dpf")]).output

@@ -1,7 +1,8 @@
 """What a fit would do with its budget, and why, before any data are touched. Public values only."""
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,10 +12,10 @@ from dpforest.common.text import NOTHING, counted, decimals, listed_names, rough
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
-from dpforest.growing.learnt_lists import PURPOSE, SHARES, check_delta
+from dpforest.growing.learnt_lists import check_delta
 from dpforest.growing.linear import Linear
 from dpforest.growing.order import Order
-from dpforest.growing.sequential import Phase, Sequential, Step, rounds
+from dpforest.growing.sequential import Phase, Sequential, Step
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
 from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
@@ -26,7 +27,6 @@ from dpforest.pipeline import fit_forest, public_facts, sampled_facts
 from dpforest.privacy.accountants import check_whole, make_accountant
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.composition import entries
-from dpforest.privacy.events import Mechanism
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes import get_recipe, is_listed
@@ -34,7 +34,6 @@ from dpforest.records.vault import Vault
 from dpforest.schema import Schema
 from dpforest.schema.patterns import expanded, patterns_of
 from dpforest.show.gaps import gaps, shares_by_kind
-from dpforest.show.recipe_plan import charge_lines, part_lines
 
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",
@@ -55,6 +54,12 @@ WHY_BEFORE = {
     "linear score": "two looks at all numbers together; if the first stands out of its noise, the second is at the same "
     "sums, else at how far numbers are from their middle; then it is chosen how much the score counts",
 }
+# The fields of any recipe but the default one that are shown, and what each is called.
+SHOWN = {
+    "sample": "records of a tree", "propose": "candidates", "criterion": "a split is chosen by",
+    "allocate": "the amount of a tree", "leaf": "a leaf releases", "stop": "stopping", "first_look": "first look",
+    "target_range": "range of the target", "stages": "order of trees", "vote": "vote",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,6 @@ class Line:
     what: str
     value: str
     why: str
-
-    @classmethod
-    def of(cls, cells: tuple[str, str, str]) -> "Line":
-        return cls(*cells)
 
 
 @dataclass(frozen=True)
@@ -119,101 +120,100 @@ def explain(
     sketch = get_recipe(recipe) if isinstance(recipe, str) else recipe
     sketch.check(schema)
     of_table = replace(public_facts(schema, sketch, ledger.accountant.record_epsilon, delta), n_rows=float(guess))
-    person = [] if max_rows_per_person is None else [_of_person(ledger, of_table.epsilon)]
     facts = sampled_facts(of_table, sketch.secret_sample.share(of_table), ledger)
     planned = replace(sketch.resolve(facts, n_trees, max_depth), secret_sample=ALL_ROWS)
-    is_public, is_free = schema.n_rows is not None, schema.n_rows is not None or not sketch.needs_rows
+    is_free = schema.n_rows is not None or not sketch.needs_rows
+    choices = [*_rows(schema, of_table, facts, sketch.needs_rows)]
+    if max_rows_per_person is not None:
+        why = (
+            f"drawn by lot; noise is made for all of them at once, so each of them is worth epsilon = {of_table.epsilon:.3g}"
+        )
+        choices.insert(0, Line("rows of a person", f"at most {ledger.rows}", why))
     forest, ledger = _dry_run(schema, planned, facts, is_free)
     left = 1.0 if is_free or ledger.unit == "rho" else 1 - planned.n_rows_share
-    rows, unknown = person + _rows(of_table, facts, is_public, sketch.needs_rows), tuple(_unknown(schema, ledger, left))
-    if not (is_listed(sketch) and sketch.name == "auto"):
-        choices, shares = map(Line.of, part_lines(planned)), map(Line.of, charge_lines(ledger, left))
-        measured = [] if is_free else [_number_of_rows(planned)]
-        return Explanation((*rows[:-1], *choices), (*measured, *shares), (), unknown)
+    why = "of epsilon; the plan follows from what is measured"
+    measured = [] if is_free else [Line("number of rows", f"{planned.n_rows_share:.1%}", why)]
+    is_default = is_listed(sketch) and sketch.name == "auto"
     return Explanation(
-        (*rows, *_choices(planned, facts, ledger)),
-        tuple(_shares(planned, facts, ledger, is_public)),
-        tuple(_noise(forest, ledger, planned, facts)),
-        unknown,
+        (*choices, *(_choices(planned, facts, ledger) if is_default else _parts(planned))),
+        (*measured, *_shares(ledger, left, delta)),
+        tuple(_noise(forest, ledger, planned, facts)) if is_default else (),
+        tuple(_unknown(schema, ledger, left)),
     )
 
 
 def _dry_run(schema: Schema, recipe: Recipe, facts: Facts, is_public: bool) -> tuple[Forest, Ledger]:
-    """The forest and the ledger of a fit of no rows: neither noise nor charges depend on any."""
+    """The forest and the ledger of a fit of no rows, with the same coins each time: neither depends on any row."""
     epsilon = facts.epsilon if is_public else facts.epsilon * (1 - recipe.n_rows_share)
-    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(None))
+    gate = Gate(Ledger(make_accountant(epsilon, facts.delta)), Entropy(0))
     empty = Vault.seal([], [], replace(schema, n_rows=round(facts.n_rows)))
     return fit_forest(empty, recipe, gate), gate.ledger
 
 
-def _of_person(ledger: Ledger, of_record: float) -> Line:
-    why = f"drawn by lot; noise is made for all of them at once, so each of them is worth epsilon = {of_record:.3g}"
-    return Line("rows of a person", f"at most {ledger.rows}", why)
-
-
-def _rows(of_table: Facts, facts: Facts, is_public: bool, needs_rows: bool) -> list[Line]:
-    """Lines on the rows of the table, on the secret sample of them, if the fit is made from one, and on what they weigh."""
+def _rows(schema: Schema, of_table: Facts, facts: Facts, needs_rows: bool) -> Iterator[Line]:
+    """Lines on the rows of the table, and on the secret sample of them, if the fit is made from one."""
     measured = "the fit plans with a number that it measures" if needs_rows else "the recipe asks for none"
-    why_rows = "declared public by the schema" if is_public else f"your guess; {measured}"
-    lines = [Line("rows", f"{of_table.n_rows:,.0f}", why_rows)]
+    why = f"your guess; {measured}" if schema.n_rows is None else "declared public by the schema"
+    yield Line("rows", f"{of_table.n_rows:,.0f}", why)
     if facts.n_rows < of_table.n_rows:
         why = (
             f"each record takes part by a secret coin, so that epsilon = {of_table.epsilon:.3g} of the table is "
             f"{facts.epsilon:.3g} of the sample; the coins are part of the guarantee. sample_rows sets another number"
         )
-        lines.append(Line("secret sample", f"about {roughly(facts.n_rows)} rows", why))
+        yield Line("secret sample", f"about {roughly(facts.n_rows)} rows", why)
+
+
+def _parts(recipe: Recipe) -> Iterator[Line]:
+    """For each part of a resolved recipe what it is for, its name, and the first sentence of its documentation."""
+    yield Line("trees", str(recipe.n_trees), f"as recipe {recipe.name!r} says, or as asked for")
+    yield Line("depth", str(recipe.depth), "levels of splits in each tree, at most")
+    for field, what in SHOWN.items():
+        if (part := getattr(recipe, field)) is not None:
+            summary = inspect.cleandoc(type(part).__doc__ or "").partition("\n\n")[0].replace("`", "")
+            yield Line(what, type(part).__name__, " ".join(summary.split()).partition(". ")[0].removesuffix("."))
+
+
+def _choices(recipe: Recipe, facts: Facts, ledger: Ledger) -> Iterator[Line]:
+    """The choices of the planner of the default recipe, which has reasons."""
     why = "says how far records stand out of the noise; the other choices follow from it"
-    return [*lines, Line("rows x epsilon", f"{facts.n_rows * facts.epsilon:,.0f}", why)]
-
-
-def _choices(recipe: Recipe, facts: Facts, ledger: Ledger) -> list[Line]:
-    lines = [_releases(recipe, facts)]
-    for phase, name in _before(recipe):
-        lines.append(Line(name, str(phase.n_trees or "a tree for each feature"), WHY_BEFORE[name]))
-    if rule := _rule(recipe):
-        depth = counted(rule.rule_depth, "level")
+    yield Line("rows x epsilon", f"{facts.n_rows * facts.epsilon:,.0f}", why)
+    yield _releases(recipe, facts)
+    before, last = _steps(recipe)
+    for step, name in before:
+        yield Line(name, str(step.n_trees or "a tree for each feature"), WHY_BEFORE[name])
+    if isinstance(last, Linear):
         why = "a tree with a label at each leaf or, if that gets more records right, a cut of the linear score"
-        return [*lines, Line("rule", f"{depth} of splits", why), _cuts(recipe, bool(shares_by_kind(ledger)["grid"]))]
-    why_trees = (
-        "each corrects what the released trees before it get wrong"
-        if recipe.n_trees > 1
-        else "one tree gets nearly all of the budget"
-        if _order(recipe)
-        else "one tree gets the whole budget"
-    )
-    lines.append(Line("trees", str(_own_trees(recipe)), why_trees))
+        yield Line("rule", f"{counted(last.rule_depth, 'level')} of splits", why)
+        yield _cuts(recipe, ledger)
+        return
+    why = "one tree gets nearly all of the budget" if last else "one tree gets the whole budget"
+    why = "each corrects what the released trees before it get wrong" if recipe.n_trees > 1 else why
+    yield Line("trees", str(_own_trees(recipe)), why)
     if (n_batches := _batches(recipe)) > 1:
         why = (
             "trees take turns on them; each record is in one, by a coin of its own, so a tree may spend as many times more "
             "on its batch, and takes less time"
         )
-        lines.append(Line("batches", str(n_batches), why))
-    lines.append(
-        Line("depth", str(recipe.depth), "levels of splits in each tree; each further level halves the records of a leaf")
-    )
+        yield Line("batches", str(n_batches), why)
+    why = "levels of splits in each tree; each further level halves the records of a leaf"
+    yield Line("depth", str(recipe.depth), why)
     k = recipe.propose.n_features
-    features = "all" if k is None else f"{int(k)} of {facts.n_features}"
-    lines.append(
-        Line(
-            "features at a node", features, "few trees need all features; many trees differ more if each node sees only some"
-        )
-    )
-    lines.append(_cuts(recipe, bool(shares_by_kind(ledger)["grid"])))
-    lines.append(
-        Line("a split is chosen by", _words(recipe.criterion), "one private choice for each node, over all its candidates")
-    )
-    lines.append(Line("a leaf releases", _words(recipe.leaf), "with noise, for every leaf, empty or not"))
-    if _order(recipe):
+    why = "few trees need all features; many trees differ more if each node sees only some"
+    yield Line("features at a node", "all" if k is None else f"{int(k)} of {facts.n_features}", why)
+    yield _cuts(recipe, ledger)
+    why = "one private choice for each node, over all its candidates"
+    yield Line("a split is chosen by", WORDS[type(recipe.criterion)], why)
+    yield Line("a leaf releases", WORDS[type(recipe.leaf)], "with noise, for every leaf, empty or not")
+    if last:
         why = (
             "a look at all features together: it orders the records of a leaf by how much they are like the commonest class"
         )
-        lines.append(Line("order", "a tree for each feature", why))
-    return lines
+        yield Line("order", "a tree for each feature", why)
 
 
-def _cuts(recipe: Recipe, has_search: bool) -> Line:
-    far_only = recipe.learned_grid is not None and recipe.learned_grid.far_only
-    if has_search and not far_only:
+def _cuts(recipe: Recipe, ledger: Ledger) -> Line:
+    has_search = bool(shares_by_kind(ledger)["grid"])
+    if has_search and not (recipe.learned_grid is not None and recipe.learned_grid.far_only):
         return Line("cuts of a number", "through its quarters", "a share of the budget finds where the numbers lie")
     value = "few at each scale" if recipe.grid.sparse else "some at each scale"
     search = "; a share of the budget finds numbers that lie far from zero for their spread" if has_search else ""
@@ -221,165 +221,70 @@ def _cuts(recipe: Recipe, has_search: bool) -> Line:
 
 
 def _releases(recipe: Recipe, facts: Facts) -> Line:
+    value = "pure epsilon"
     if math.isinf(facts.epsilon):
-        return Line("releases", "exact", "epsilon is infinite, so no noise is added")
-    if facts.delta == 0:
-        return Line(
-            "releases", "pure epsilon", "delta is 0: splits are chosen by permute-and-flip, counts get geometric noise"
-        )
-    if recipe.without_delta:
-        return Line(
-            "releases",
-            "pure epsilon",
-            "rows x epsilon is too small for delta to pay off, or its noise would not fit 64 bits",
-        )
-    return Line(
-        "releases", "zCDP", "delta pays off: splits are chosen by the exponential mechanism, counts get Gaussian noise"
-    )
+        value, why = "exact", "epsilon is infinite, so no noise is added"
+    elif facts.delta == 0:
+        why = "delta is 0: splits are chosen by permute-and-flip, counts get geometric noise"
+    elif recipe.without_delta:
+        why = "rows x epsilon is too small for delta to pay off, or its noise would not fit 64 bits"
+    else:
+        value = "zCDP"
+        why = "delta pays off: splits are chosen by the exponential mechanism, counts get Gaussian noise"
+    return Line("releases", value, why)
 
 
-def _shares(recipe: Recipe, facts: Facts, ledger: Ledger, is_public: bool) -> list[Line]:
-    """Lines on where the budget goes, as shares of epsilon (of rho once the number of rows is paid)."""
-    unit = "rho" if facts.delta > 0 and not recipe.without_delta else "epsilon"
-    left, lines = 1.0, []
-    if not is_public:
-        lines.append(_number_of_rows(recipe))
-        left = 1.0 if unit == "rho" else 1 - recipe.n_rows_share
-    whole = left
-    if lists := [entry.mechanism for _, entry in entries(ledger.root) if entry.purpose.kind == PURPOSE]:
-        own = left * SHARES[unit]
-        lines.append(_share("lists of values", own, f"of {unit}{_named(lists[0], len(lists), facts.delta)}"))
-        left -= own
-    if recipe.target_range is not None:
-        own = left * recipe.target_range.planned_share(replace(facts, delta=0.0 if recipe.without_delta else facts.delta))
-        lines.append(
-            _share(
-                "range of the target",
-                own,
-                f"of {unit}; where its values lie, since public bounds are often wider, or missing",
-            )
-        )
-        left -= own
-    if grid := whole * shares_by_kind(ledger)["grid"]:
-        lines.append(_share("grid", grid, f"of {unit}; to find where the numbers of each column lie"))
-        left -= grid
-    whole = left
-    for phase, name in _before(recipe):
-        own = whole * phase.share
-        left -= own
-        why = f"of {unit}"
-        if phase.n_trees > 1:
-            n_rounds = rounds(phase.n_trees, _batches(recipe))
-            why += f"; {own / n_rounds:.2%} for each of {counted(phase.n_trees, 'tree')}"
-        lines.append(_share(name, own, why))
-    if rule := _rule(recipe):
-        own = whole * rule.share * (1 - sum(rule.looks))
-        lines[-1] = _share(lines[-1].what, whole * rule.share - own, f"of {unit}")
-        return [*lines, _share("rule", own, f"of {unit}; the choice, and how far it leads")]
-    order = _order(recipe)
-    left -= whole * order.share if order else 0.0
-    n_trees = _own_trees(recipe)
-    plan = recipe.allocate.plan(1.0, recipe.depth)
-    splits = left * sum(plan.splits)
-    if recipe.centres is not None:
-        lines.append(
-            _share(
-                "centres", splits * recipe.centres.share, f"of {unit}; the centre of each node, by which its split is chosen"
-            )
-        )
-        splits *= 1 - recipe.centres.share
-    n_levels, n_rounds = n_trees * recipe.depth, rounds(n_trees, _batches(recipe))
-    each = f"{splits / (n_rounds * recipe.depth):.2%} on average for each of {counted(n_levels, 'level')}"
-    lines.append(_share("splits", splits, f"of {unit}; {each}"))
-    leaves = left * plan.leaves
-    lines.append(_share("leaves", leaves, f"of {unit}; {leaves / n_rounds:.2%} for each of {counted(n_trees, 'tree')}"))
-    if order:
-        lines.append(_share("order", whole * order.share, f"of {unit}; one joint draw of noise for all features"))
-    return lines
+def _shares(ledger: Ledger, left: float, delta: float) -> Iterator[Line]:
+    """For each kind of charge its share of the budget and how it is released; the ledger is about ``left`` of the budget."""
+    charges = [entry for book in ledger.books for _, entry in entries(book.root)]
+    for kind, share in shares_by_kind(ledger).items():
+        own = [entry.mechanism for entry in charges if entry.purpose.kind == kind]
+        why = f"of {ledger.unit}; {counted(len(own), 'charge')}, by {', '.join(sorted({each.name for each in own}))}"
+        if "threshold" in own[0].parameters:
+            least, part = own[0].parameters["threshold"], len(own) * own[0].parameters["delta"] / exact(delta)
+            why += f", and {float(part):.0%} of delta: values that some {int(least):,} records or more have are named"
+        yield Line(kind, f"{left * share:.1%}", why)
 
 
-def _number_of_rows(recipe: Recipe) -> Line:
-    return _share("number of rows", recipe.n_rows_share, "of epsilon; the plan follows from what is measured")
-
-
-def _named(mechanism: Mechanism, n_lists: int, delta: float) -> str:
-    """What lists buy, in words: which values are named."""
-    columns = counted(n_lists, "column")
-    if "threshold" not in mechanism.parameters:
-        return f"; all values of {columns} are named"
-    least, part = int(mechanism.parameters["threshold"]), n_lists * mechanism.parameters["delta"] / exact(delta)
-    return f", and {float(part):.0%} of delta; in {columns}, values that some {least:,} records or more have are named"
-
-
-def _unknown(schema: Schema, ledger: Ledger, left: float) -> list[Line]:
+def _unknown(schema: Schema, ledger: Ledger, left: float) -> Iterator[Line]:
     """Lines on what the schema does not know; ``left`` is the share of the budget that the ledger is about."""
-    lines = []
     for gap in gaps(schema, ledger):
         what, share = gap.unknown, f"{left * gap.share:.1%}" if gap.share else NOTHING
         why = what.cost if gap.share else what.without
-        lines.append(Line(f"{what.lacks}: {listed_names(what.columns)}", share, f"{why}; {what.gain}"))
-    return lines
+        yield Line(f"{what.lacks}: {listed_names(what.columns)}", share, f"{why}; {what.gain}")
 
 
-def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> list[Line]:
+def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> Iterator[Line]:
     """Lines on the size of leaves against their noise, by kind of tree."""
-    signal = Signal.of(forest, ledger)
-    lines, first = [], 0
-    kinds = [(phase.n_trees, name) for phase, name in _before(recipe)]
-    n_own = _own_trees(recipe)
-    n_score = forest.n_trees - n_own - sum(n for n, _ in kinds)  # nothing is counted in these
-    for n_trees, name in [*((n or n_score, name) for n, name in kinds), *([(n_own, "trees")] if n_own else [])]:
-        if name == "linear score":
-            first += n_trees
+    signal, n_own = Signal.of(forest, ledger), _own_trees(recipe)
+    before, _ = _steps(recipe)
+    n_score = forest.n_trees - n_own - sum(step.n_trees for step, _ in before)
+    kinds = np.repeat([*(name for _, name in before), "trees"], [*(step.n_trees or n_score for step, _ in before), n_own])
+    is_lead = signal.release == "lead"
+    alike, of_lead = ("equally large and pure", " of its lead") if is_lead else ("equally large", "")
+    for name in dict.fromkeys(kinds.tolist()):
+        if name == "linear score":  # in whose trees nothing is counted
             continue
-        leaves = forest.is_leaf & (forest.trees >= first) & (forest.trees < first + n_trees)
-        n_batches = min(_batches(recipe), n_trees)
-        size = facts.n_rows / n_batches * n_trees / leaves.sum()
+        trees = np.flatnonzero(kinds == name)
+        leaves = forest.is_leaf & np.isin(forest.trees, trees)
+        size = facts.n_rows / min(_batches(recipe), len(trees)) * len(trees) / leaves.sum()
         own = signal.deviations[leaves]
         deviation = float(np.sqrt(np.square(own).mean()))
-        alike = "equally large and pure" if signal.release == "lead" else "equally large"
-        ratio = (
-            f"{size / deviation:,.3g} standard deviations of its noise, if leaves are {alike}" if deviation else "no noise"
-        )
-        band = NORMAL_95 * deviation
-        noise = f"noise{' of its lead' if signal.release == 'lead' else ''} ± {band:,.{decimals(band)}f}"
-        noise += "" if np.allclose(own, deviation) else " on average"
-        lines.append(Line(f"leaf of the {name}", f"{size:,.0f} records, {noise}", ratio))
-        first += n_trees
-    return lines
+        band, average = NORMAL_95 * deviation, "" if np.allclose(own, deviation) else " on average"
+        value = f"{size:,.0f} records, noise{of_lead} ± {band:,.{decimals(band)}f}{average}"
+        why = f"{size / deviation:,.3g} standard deviations of its noise, if leaves are {alike}" if deviation else "no noise"
+        yield Line(f"leaf of the {name}", value, why)
 
 
-def _before(recipe: Recipe) -> list[tuple[Step, str]]:
-    """The steps that come before the recipe's own trees, each with the name of its trees; all of them if it has none."""
+def _steps(recipe: Recipe) -> tuple[list[tuple[Step, str]], Step | None]:
+    """The steps before the recipe's own trees, each with the name of its trees, and a last one of another kind, if any.
+
+    A last ``Linear`` step ends in a rule in place of trees, and so comes before none; ``Order`` comes after them.
+    """
     steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
-    n_before = len(steps) - (0 if _rule(recipe) else 2 if _order(recipe) else 1)
-    return [(step, _name(step)) for step in steps[:n_before]]
-
-
-def _rule(recipe: Recipe) -> Linear | None:
-    """The step that ends in a rule instead of trees, if the recipe has one."""
-    last = _last(recipe)
-    return last if isinstance(last, Linear) else None
-
-
-def _order(recipe: Recipe) -> Order | None:
-    """The step that comes after the recipe's own trees, if it has one."""
-    last = _last(recipe)
-    return last if isinstance(last, Order) else None
-
-
-def _batches(recipe: Recipe) -> int:
-    """The number of batches that trees take turns on; 1 if each has all records."""
-    return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
-
-
-def _last(recipe: Recipe) -> Step | None:
-    return recipe.stages.phases[-1] if isinstance(recipe.stages, Sequential) else None
-
-
-def _own_trees(recipe: Recipe) -> int:
-    """The number of trees that the recipe grows after those steps."""
-    return recipe.n_trees - sum(step.n_trees for step, _ in _before(recipe))
+    last = steps[-1] if steps and isinstance(steps[-1], Linear | Order) else None
+    n_own = 0 if isinstance(last, Linear) else 2 if last else 1
+    return [(step, _name(step)) for step in steps[: max(len(steps) - n_own, 0)]], last
 
 
 def _name(step: Step) -> str:
@@ -391,9 +296,11 @@ def _name(step: Step) -> str:
     return "tree without splits" if step.parts.get("depth") == 0 else "deep tree"
 
 
-def _share(what: str, share: float, why: str) -> Line:
-    return Line(what, f"{share:.1%}", why)
+def _batches(recipe: Recipe) -> int:
+    """The number of batches that trees take turns on; 1 if each has all records."""
+    return recipe.stages.batches if isinstance(recipe.stages, Sequential) else 1
 
 
-def _words(part: Any) -> str:
-    return WORDS[type(part)]
+def _own_trees(recipe: Recipe) -> int:
+    """The number of trees that the recipe grows after the steps before them."""
+    return recipe.n_trees - sum(step.n_trees for step, _ in _steps(recipe)[0])
