@@ -15,7 +15,8 @@ from dpforest import Budget, DPForestClassifier, DPSearchCV
 from dpforest.budget import Loss
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
-from dpforest.show.report.budget_page import _curve, budget_page_content, write_budget_page
+from dpforest.show.report import write_budget_page
+from dpforest.show.report.budgets import budget_page_content, curve_of
 
 X, Y = table()
 RECIPE = "jagannathan-2009"
@@ -182,7 +183,7 @@ def test_neither_page_nor_twin_tells_when_a_release_ended(path, tmp_path):
 
 def test_steps_are_where_releases_began_and_as_high_as_what_they_cost(budgets):
     content = budget_page_content(budgets[:1])
-    curve = _curve(content["datasets"][0], content["written"])
+    curve = curve_of(content["datasets"][0], content["written"])
     # A release by a clock that was ahead is drawn where the next one is.
     assert curve["settled"] == "M0 300H250V262.5H500V262.5H750V150.0H1000"
     assert curve["spent"] == "M0 300H250V262.5H500V187.5H750V75.0H1000"

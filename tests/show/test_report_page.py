@@ -13,9 +13,8 @@ from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, large_model, me
 from dpforest import Budget
 from dpforest.budget import Loss
 from dpforest.evaluation import evaluate_privately
-from dpforest.show.report import write_evaluation, write_report
+from dpforest.show.report import write_budget_page, write_evaluation, write_report
 from dpforest.show.report.about import FIELDS
-from dpforest.show.report.budget_page import write_budget_page
 
 pytestmark = pytest.mark.site
 

@@ -169,7 +169,7 @@ def report(
 
     Example: [bold]dpforest budget report budget.db --out budget.html[/bold]
     """
-    from dpforest.show.report.budget_page import write_budget_page
+    from dpforest.show.report import write_budget_page
 
     twin = check_page(out, "A report is written", name.rpartition("::")[0] or name)
     write_budget_page(_not_empty(_one_or_all(name), name), out)

@@ -1,38 +1,21 @@
-"""Schemas, statements and ledgers as HTML for notebooks: a panel with tables, nothing from elsewhere. Public values only.
-
-Names can hold any character, so every text is escaped here, and hidden characters are made visible. Colours are those of the
-notebook around, so that a panel is read on light and on dark ground.
-"""
+"""Schemas, statements and ledgers as panels of HTML for notebooks. Public values only."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import singledispatch
-from html import escape
 
-from dpforest.common.text import counted, figure, share_figure, shortened, visible
+from dpforest.common.text import counted, figure, share_figure
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.schema import Categorical, Classes, Date, Schema
+from dpforest.schema import Categorical, Classes, Schema
 from dpforest.schema.kinds import Feature, Target
 from dpforest.schema.words import in_words, unit_words
 from dpforest.show.charges import charged
+from dpforest.show.report.content import kind_of
+from dpforest.show.report.html import environment
 
-LONGEST, MOST_ROWS, MOST_LISTED = 80, 40, 8
-STYLE = (
-    ".dpforest-panel{border:1px solid rgba(128,128,128,.5);padding:.6em 1em;max-width:60em;text-align:left;"
-    "overflow-wrap:break-word}"
-    ".dpforest-panel .dpforest-scroll{overflow-x:auto}"
-    ".dpforest-panel table{border-collapse:collapse;margin:.4em 0}"
-    ".dpforest-panel th,.dpforest-panel td{text-align:left!important;vertical-align:top;padding:.15em 1.2em .15em 0;"
-    "overflow-wrap:normal;background:none;border-bottom:1px solid rgba(128,128,128,.3);font-weight:normal}"
-    ".dpforest-panel thead th{opacity:.75}.dpforest-panel p{margin:.3em 0}"
-)
-# White on red, on light and on dark ground.
-ALARM = (
-    ".dpforest-panel .dpforest-alarm{display:block;margin:0 0 .4em;padding:.5em .8em;background:#b3261e;color:#fff;"
-    "font-size:1.3em;font-weight:bold}"
-)
+MOST_LISTED = 8
 
 
 @singledispatch
@@ -50,21 +33,21 @@ def _(schema: Schema) -> str:
     is_read = schema.source == "assume-public"
     title = "read off the rows themselves, and only assumed to be public; NO guarantee holds"
     title = f"Schema: {title if is_read else 'what is public about the table'}"
-    listed = table(("Column", "Kind", "Values"), [(name, _kind(part), _values(part)) for name, part in columns])
-    return panel(title, listed, *map(paragraph, facts), is_alarm=is_read)
+    return panel(title, facts, [(name, kind_of(part), _values(part)) for name, part in columns],
+                 ("Column", "Kind", "Values"), is_alarm=is_read)  # fmt: skip
 
 
 @as_html.register
 def _(statement: Statement) -> str:
     title = "the guarantee holds" if not statement.outside else "as declared, not proved by the library"
+    facts = [statement.sentence, *(f"Note: {note.removesuffix('.')}." for note in statement.notes)]
     rows = [
         ("epsilon", figure(statement.epsilon)), ("delta", figure(statement.delta)),
         ("protects", f"one {statement.unit} ({statement.adjacency})"),
         ("recipe", f"{statement.recipe} ({statement.variant})"),
     ]  # fmt: skip
-    texts = [statement.sentence, *(f"Note: {note.removesuffix('.')}." for note in statement.notes)]
     title = f"Privacy: {title if statement.holds else 'NO guarantee holds'}"
-    return panel(title, *map(paragraph, texts), table((), rows), is_alarm=not statement.holds)
+    return panel(title, facts, rows, is_alarm=not statement.holds)
 
 
 @as_html.register
@@ -77,19 +60,10 @@ def _(ledger: Ledger) -> str:
         (*key, f"{len(own):,}", share_figure(float(sum(own))) if has_shares else "no bound") for key, own in shares.items()
     ]
     at = f" at delta = {figure(ledger.delta)}" if ledger.delta else ""
-    texts = [f"Spent: epsilon = {figure(ledger.spent)}{at}, of {figure(ledger.epsilon)} that were allowed."]
-    texts += [f"{counted(len(ledger.leaks), 'exact value')} opened without protection."] if ledger.leaks else []
+    facts = [f"Spent: epsilon = {figure(ledger.spent)}{at}, of {figure(ledger.epsilon)} that were allowed."]
+    facts += [f"{counted(len(ledger.leaks), 'exact value')} opened without protection."] if ledger.leaks else []
     title = f"Ledger: {counted(ledger.n_entries, 'charge')}" + ("" if has_shares else ", NO bound on the loss")
-    listed = table(("For", "Mechanism", "Charges", "Share of the loss"), rows)
-    return panel(title, *map(paragraph, texts), listed, is_alarm=not has_shares)
-
-
-def _kind(part: Feature | Target) -> str:
-    if isinstance(part, Date):
-        return "point in time" if part.time else "date"
-    if isinstance(part, Categorical | Classes):
-        return "category" if isinstance(part, Categorical) else "class"
-    return "whole number" if getattr(part, "integer", False) else "number"
+    return panel(title, facts, rows, ("For", "Mechanism", "Charges", "Share of the loss"), is_alarm=not has_shares)
 
 
 def _values(part: Feature | Target) -> str:
@@ -100,31 +74,9 @@ def _values(part: Feature | Target) -> str:
     return ", ".join(str(value)[:40] for value in listed[:MOST_LISTED]) + more
 
 
-def written(value: object, most: int = LONGEST) -> str:
-    """A value as escaped HTML: isolated from the direction of the text around it, and cut if it is long."""
-    return f"<bdi>{escape(shortened(value, most, visible))}</bdi>"
-
-
-def panel(title: str, *parts: str, is_alarm: bool = False) -> str:
-    """A panel with a title, which is the loudest of all if it is an alarm; the parts are HTML, such as ``table`` gives."""
-    style, loud = (STYLE + ALARM, ' class="dpforest-alarm"') if is_alarm else (STYLE, "")
-    head = f"<style>{style}</style><strong{loud}>{escape(title)}</strong>"
-    return f'<div class="dpforest-panel">{head}{"".join(parts)}</div>'
-
-
-def paragraph(text: str) -> str:
-    """A paragraph of text."""
-    return f"<p>{written(text, 2000)}</p>"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of texts, without a head if that is empty; of many rows the first ones, and how many more there are."""
-    rows = list(rows)
-    body = "".join(
-        f'<tr><th scope="row">{written(first)}</th>{"".join(f"<td>{written(value)}</td>" for value in rest)}</tr>'
-        for first, *rest in rows[:MOST_ROWS]
-    )
-    left = f"<p>and {len(rows) - MOST_ROWS:,} more</p>" if len(rows) > MOST_ROWS else ""
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    top = f"<thead><tr>{names}</tr></thead>" if names else ""
-    return f'<div class="dpforest-scroll"><table>{top}<tbody>{body}</tbody></table></div>{left}'
+def panel(
+    title: str, facts: Iterable[str], rows: Sequence[Sequence[str]], head: Sequence[str] = (), is_alarm: bool = False
+) -> str:
+    """A title, which is the loudest of all if it is an alarm, some facts and a table, without a head if that is empty."""
+    content = {"title": title, "facts": facts, "rows": rows, "head": head, "is_alarm": is_alarm}
+    return environment().get_template("panel.html").render(content)

@@ -22,19 +22,19 @@ FIELDS = {
 }
 # Those that have an option of the command; the page has a line for each, also if it is not stated.
 OPTIONS = ("dataset", "dataset_version", "purpose", "contact")
+# Those that a registry asks for.
+FROM_A_PERSON = tuple(name for name in FIELDS if name != "purpose")
 MOST_CHARACTERS = 10_000
 
 
 def about_content(about: Mapping[str, Any] | None) -> dict[str, str | None]:
     """Every field with what is said in it as text, or None where nothing is; raises if ``about`` has anything else."""
-    if about is None:
-        about = {}
-    if not isinstance(about, Mapping):
+    if not isinstance(about, Mapping | None):
         raise ParameterError(f"about must map fields to texts, such as {{'purpose': '…'}}; it is {shown(about)}.")
-    unknown = [name for name in about if name not in FIELDS]
-    if unknown:
-        raise ParameterError(f"about has no field {shown(unknown[0])}. Known are: {', '.join(FIELDS)}.")
-    return {name: _said(name, about.get(name)) for name in FIELDS}
+    for name in about or {}:
+        if name not in FIELDS:
+            raise ParameterError(f"about has no field {shown(name)}. Known are: {', '.join(FIELDS)}.")
+    return {name: _said(name, (about or {}).get(name)) for name in FIELDS}
 
 
 def unsaid(said: dict[str, str | None]) -> list[str]:
@@ -51,12 +51,8 @@ def _said(name: str, value: Any) -> str | None:
     if len(text) > MOST_CHARACTERS:
         raise ParameterError(f"{name!r} has {len(text):,} characters; a text of a report has at most {MOST_CHARACTERS:,}.")
     if text and name == "release_date":
-        _check_date(text)
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise ParameterError(f"'release_date' must be a date such as 2026-07-25, not {shown(text)}.") from None
     return text or None
-
-
-def _check_date(text: str) -> None:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ParameterError(f"'release_date' must be a date such as 2026-07-25, not {shown(text)}.") from None

@@ -18,34 +18,24 @@ def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[st
 
     What an audit says of a recipe of the catalogue says nothing of an own one by the same name, nor of other parts under it.
     """
-    content: dict[str, Any] = {
-        "attached": audit is not None,
-        "command": _command(statement),
-        "entries": [],
-        "others": [],
-        "attacks": [],
-        "by_name_only": False,
-        "found": "none was attached",
-        "broken": False,
-    }
-    if audit is None:
-        return content
-    if not isinstance(audit, dict) or not isinstance(audit.get("audits"), list):
-        raise ParameterError(f"{WANTED}.")
-    try:
-        for entry in audit["audits"]:
-            if _is_about(entry, statement):
-                content["entries"].append(_entry(entry))
-                content["by_name_only"] |= not (entry.get("fingerprint") and statement.fingerprint)
-            else:
-                other = {"recipe": str(entry["recipe"]), "variant": str(entry["variant"])}
-                content["others"].append(other | {"which": _which(entry, statement)})
-        content["attacks"] = [_attack(attack) for attack in audit.get("attacks") or [] if _is_about(attack, statement)]
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        raise ParameterError(f"{WANTED}; an entry of this one is incomplete.") from None
-    content["broken"] = any(entry["broken"] for entry in content["entries"])
-    content["found"] = _in_words(content)
-    return content
+    entries, others, attacks, by_name_only, found = [], [], [], False, "none was attached"
+    if audit is not None:
+        if not isinstance(audit, dict) or not isinstance(audit.get("audits"), list):
+            raise ParameterError(f"{WANTED}.")
+        try:
+            own = [entry for entry in audit["audits"] if _is_about(entry, statement)]
+            entries = [_entry(entry) for entry in own]
+            by_name_only = any(not (entry.get("fingerprint") and statement.fingerprint) for entry in own)
+            others = [_other(entry, statement) for entry in audit["audits"] if not _is_about(entry, statement)]
+            attacks = [_attack(attack) for attack in audit.get("attacks") or [] if _is_about(attack, statement)]
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+            raise ParameterError(f"{WANTED}; an entry of this one is incomplete.") from None
+        found = _in_words(entries)
+    return {
+        "attached": audit is not None, "command": _command(statement), "entries": entries, "others": others,
+        "attacks": attacks, "by_name_only": by_name_only, "found": found,
+        "broken": any(entry["broken"] for entry in entries),
+    }  # fmt: skip
 
 
 def _is_about(entry: dict[str, Any], statement: Statement) -> bool:
@@ -63,15 +53,16 @@ def _is_own(statement: Statement) -> bool:
     return statement.own_recipe or bool(statement.outside)
 
 
-def _which(entry: dict[str, Any], statement: Statement) -> str:
-    """What tells the algorithm of an entry from that of the model, beside its name."""
+def _other(entry: dict[str, Any], statement: Statement) -> dict[str, str]:
+    """The name of another algorithm, and what beside it tells this one from that of the model."""
+    which = "the library's" if entry["recipe"] == statement.recipe else ""
     if _is_named(entry, statement):
-        return "with other parts"
-    if entry["variant"] == "published":
-        return "as printed"
-    if entry.get("own"):
-        return "own recipe"
-    return "the library's" if entry["recipe"] == statement.recipe else ""
+        which = "with other parts"
+    elif entry["variant"] == "published":
+        which = "as printed"
+    elif entry.get("own"):
+        which = "own recipe"
+    return {"recipe": str(entry["recipe"]), "variant": str(entry["variant"]), "which": which}
 
 
 def _command(statement: Statement) -> str:
@@ -86,42 +77,35 @@ def _command(statement: Statement) -> str:
     return f"dpforest audit --recipe {statement.recipe}{variant} --json"
 
 
-def _in_words(content: dict[str, Any]) -> str:
+def _in_words(entries: list[dict[str, Any]]) -> str:
     """What an attached audit found about this recipe, as the end of a sentence."""
-    if not content["entries"]:
+    if not entries:
         return "the one that was attached is about other algorithms"
-    n_findings = sum(len(entry["findings"]) for entry in content["entries"])
-    if content["broken"]:
-        return f"it broke the claim, with {counted(n_findings, 'finding')}"
+    if any(entry["broken"] for entry in entries):
+        return f"it broke the claim, with {counted(sum(len(entry['findings']) for entry in entries), 'finding')}"
     return "it found nothing, which does not prove the claim"
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with values of the kinds that the page expects; raises if it has others, or lacks some."""
     replay, bound = entry["replay"], entry["lower_bound"]
     findings = [str(finding["words"]) for finding in (replay or {}).get("findings", [])]
-    if bound is not None and bound["exceeds"]:
-        findings.append(str(bound["words"]))
+    findings += [str(bound["words"])] if bound is not None and bound["exceeds"] else []
     return {
-        "verdict": str(entry["verdict"]),
-        "broken": entry["verdict"] != "nothing found",
+        "verdict": str(entry["verdict"]), "broken": entry["verdict"] != "nothing found",
         "claimed": float(entry["epsilon"] if bound is None else bound["claimed"]),
-        "epsilon": float(entry["epsilon"]),
-        "delta": float(entry["delta"]),
+        "epsilon": float(entry["epsilon"]), "delta": float(entry["delta"]),
         "lower_bound": None if bound is None else float(bound["epsilon"]),
         "confidence": None if bound is None else float(bound["confidence"]),
         "fits": None if bound is None else int(bound["n_tested"]),
         "pairs": None if replay is None else int(replay["n_pairs"]),
         "closest": None if replay is None or findings else float(replay["closest"]),
         "findings": findings,
-    }
+    }  # fmt: skip
 
 
 def _attack(attack: dict[str, Any]) -> dict[str, Any]:
     return {
-        "table": str(attack["table"]),
-        "n_rows": int(attack["n_rows"]),
-        "epsilon": float(attack["epsilon"]),
-        "delta": float(attack["delta"]),
-        "found": float(attack["tpr_at_1_percent"]),
-        "allowed": float(attack["allowed"]),
-    }
+        "table": str(attack["table"]), "n_rows": int(attack["n_rows"]), "epsilon": float(attack["epsilon"]),
+        "delta": float(attack["delta"]), "found": float(attack["tpr_at_1_percent"]), "allowed": float(attack["allowed"]),
+    }  # fmt: skip

@@ -14,9 +14,11 @@ from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
 from dpforest.model.signal import Signal
 from dpforest.parts.recipe import Recipe
+from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import NEIGHBOURS, Statement, group_loss, row_loss
 from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
+from dpforest.schema.kinds import Target
 from dpforest.schema.words import format_words, in_words, unit_words
 from dpforest.show.charges import grouped_charges, picture, ways_to_compose
 from dpforest.show.gaps import gaps
@@ -51,8 +53,7 @@ SEVERAL = {
 STATED = (
     "holds", "sentence", "cautions", "reasons", "own_recipe", "outside", "proof", "epsilon", "delta", "unit", "adjacency",
 )  # fmt: skip
-BEFORE = (0.01, 0.1, 0.5, 0.9)
-GROUP_SIZES = (1, 2, 5, 10)
+BEFORE, GROUP_SIZES = (0.01, 0.1, 0.5, 0.9), (1, 2, 5, 10)
 
 
 def report_content(
@@ -64,19 +65,20 @@ def report_content(
     evaluation: Any = None,
 ) -> dict[str, Any]:
     """Everything that both the page and its twin show beside effects; infinite numbers are still numbers."""
+    statement = model.privacy_
     return {
         "written": today(),
-        "guarantee": guarantee(model.privacy_),
+        "guarantee": guarantee(statement),
         "about": about_content(about),
         "budget": budget_content(budget, model),
-        "ledger": _ledger(model),
-        "inputs": inputs(model.schema_) | {"unknown": unknown(model)},
-        "making": making(model),
-        "not_covered": [*model.privacy_.not_covered, *ALSO_NOT_COVERED, SEVERAL[model.privacy_.unit]],
-        "notes": list(model.privacy_.notes),
-        "audit": audit_content(audit, model.privacy_),
+        "ledger": _ledger(model.ledger_),
+        "inputs": inputs(model.schema_) | {"unknown": _unknown(model)},
+        "making": _making(model),
+        "not_covered": [*statement.not_covered, *ALSO_NOT_COVERED, SEVERAL[statement.unit]],
+        "notes": list(statement.notes),
+        "audit": audit_content(audit, statement),
         "evaluation": evaluation_content(evaluation, model),
-        "forest": forest_content(model, effects),
+        "forest": _forest(model, effects),
     }
 
 
@@ -88,37 +90,31 @@ def certainty(before: float, epsilon: float) -> float:
 
 def guarantee(statement: Statement) -> dict[str, Any]:
     """What the report says of the guarantee: the promise, its proof and, only where it holds, what it means as odds."""
-    epsilon, delta = statement.epsilon, statement.delta
-    content: dict[str, Any] = {name: getattr(statement, name) for name in STATED}
-    content |= {
+    epsilon, holds = statement.epsilon, statement.holds
+    several = [(rows, _amounts(group_loss(epsilon, statement.delta, rows))) for rows in GROUP_SIZES]
+    return {name: getattr(statement, name) for name in STATED} | {
         "rows_of_unit": statement.rows,
-        "replace_one": _amounts(group_loss(epsilon, delta, 2)),
+        "replace_one": _amounts(group_loss(epsilon, statement.delta, 2)),
         "one_row": _amounts(row_loss(statement)),
         "neighbours": NEIGHBOURS,
         "earlier": [asdict(part) for part in statement.earlier],
         "in_all": dict(zip(("epsilon", "delta", "unit"), statement.in_all, strict=True)),
-        "odds": None,
-        "certainty": [],
-        "several": [],
+        "odds": (math.exp(epsilon) if epsilon < 700 else math.inf) if holds else None,
+        "certainty": [
+            {"before": before, "least": certainty(before, -epsilon), "most": certainty(before, epsilon)}
+            for before in (BEFORE if holds else ())
+        ],
+        "several": [
+            {"units": rows, **amounts, "most": certainty(0.5, rows * epsilon)} for rows, amounts in several if holds
+        ],
     }
-    if statement.holds:
-        content["odds"] = math.exp(epsilon) if epsilon < 700 else math.inf
-        content["certainty"] = [
-            {"before": before, "least": certainty(before, -epsilon), "most": certainty(before, epsilon)} for before in BEFORE
-        ]
-        content["several"] = [
-            {"units": rows, **_amounts(group_loss(epsilon, delta, rows)), "most": certainty(0.5, rows * epsilon)}
-            for rows in GROUP_SIZES
-        ]
-    return content
 
 
 def _amounts(loss: tuple[float, float]) -> dict[str, float]:
     return dict(zip(("epsilon", "delta"), loss, strict=True))
 
 
-def _ledger(model: Any) -> dict[str, Any]:
-    ledger = model.ledger_
+def _ledger(ledger: Ledger) -> dict[str, Any]:
     drawn, groups = picture(ledger), grouped_charges(ledger)
     return {
         "budget": {"epsilon": ledger.epsilon, "delta": ledger.delta},
@@ -137,19 +133,14 @@ def _ledger(model: Any) -> dict[str, Any]:
 
 def inputs(schema: Schema) -> dict[str, Any]:
     """What the report says was taken as known before anyone looked at the table."""
-    features = [{"name": name, **_feature(part)} for name, part in schema.features.items()]
     target = schema.target
+    if isinstance(target, Classes):
+        known = {"kind": "classes", "classes": list(target.labels), "other": target.other, "lower": None, "upper": None}
+    else:
+        known = {"kind": "number", "classes": None, "other": None, "lower": target.lower, "upper": target.upper}
     return {
-        "features": features,
-        "target": {
-            "name": target.name,
-            "kind": "classes" if isinstance(target, Classes) else "number",
-            "classes": list(target.labels) if isinstance(target, Classes) else None,
-            "other": target.other if isinstance(target, Classes) else None,
-            "lower": None if isinstance(target, Classes) else target.lower,
-            "upper": None if isinstance(target, Classes) else target.upper,
-            "words": in_words(target, _six_digits),
-        },
+        "features": [{"name": name, **_feature(part)} for name, part in schema.features.items()],
+        "target": {"name": target.name, **known, "words": in_words(target, _six_digits)},
         "n_rows": None if schema.n_rows is None else int(schema.n_rows),
         "one_row_per_person": schema.one_row_per_person,
         "unit_words": unit_words(schema),
@@ -161,23 +152,29 @@ def inputs(schema: Schema) -> dict[str, Any]:
 
 def _feature(part: Feature) -> dict[str, Any]:
     """What the report says of a column; ``words`` say how it is read where it has no list of categories."""
-    words = in_words(part, _six_digits)
+    known: dict[str, Any] = {"categories": None, "buckets": None, "learnt": False, "lower": None, "upper": None}
     if isinstance(part, Categorical):
-        has_buckets = not (part.categories or part.learn)
-        known = {"categories": list(part.categories) or None, "buckets": part.buckets if has_buckets else None}
-        return {"kind": "category", **known, "learnt": part.learn, "lower": None, "upper": None, "words": words}
-    kind = "whole number" if part.integer else "number"
+        buckets = None if part.categories or part.learn else part.buckets
+        known |= {"categories": list(part.categories) or None, "buckets": buckets, "learnt": part.learn}
+    else:
+        known |= {"lower": part.lower, "upper": part.upper}
+    return {"kind": kind_of(part), **known, "words": in_words(part, _six_digits)}
+
+
+def kind_of(part: Feature | Target) -> str:
+    """The kind of a column in a word or two."""
     if isinstance(part, Date):
-        kind = "point in time" if part.time else "date"
-    bounds = {"lower": part.lower, "upper": part.upper}
-    return {"kind": kind, "categories": None, "buckets": None, "learnt": False, **bounds, "words": words}
+        return "point in time" if part.time else "date"
+    if isinstance(part, Categorical | Classes):
+        return "category" if isinstance(part, Categorical) else "class"
+    return "whole number" if getattr(part, "integer", False) else "number"
 
 
 def _six_digits(value: Any) -> str:
     return figure(value, 6)
 
 
-def unknown(model: Any) -> list[dict[str, Any]]:
+def _unknown(model: Any) -> list[dict[str, Any]]:
     """What the schema of a model did not know, what was spent because of it, and what knowing it would have bought."""
     return [
         {"lacks": gap.unknown.lacks, "columns": list(gap.unknown.columns), "share": gap.share, "words": gap.sentences}
@@ -185,29 +182,27 @@ def unknown(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def making(model: Any) -> dict[str, Any]:
+def _making(model: Any) -> dict[str, Any]:
     """What the report says of how a model was made: recipe, mechanisms, randomness, versions and hash."""
-    recipe = known_recipe(model)
-    mechanisms = dict.fromkeys(entry["mechanism"] for entry in model.ledger_.entries())
+    recipe, statement = _known_recipe(model), model.privacy_
+    names = dict.fromkeys(entry["mechanism"] for entry in model.ledger_.entries())
     return {
         "estimator": type(model).__name__,
-        "recipe": model.privacy_.recipe,
-        "own_recipe": model.privacy_.own_recipe,
-        "title": None if recipe is None else recipe.title,
-        "paper": None if recipe is None else recipe.paper,
-        "claim": None if recipe is None else recipe.claim,
-        "variant": model.privacy_.variant,
+        "recipe": statement.recipe,
+        "own_recipe": statement.own_recipe,
+        **{name: getattr(recipe, name, None) for name in ("title", "paper", "claim")},
+        "variant": statement.variant,
         "mechanisms": [
-            {"name": name, "sentence": MECHANISMS.get(name, "A mechanism of the recipe's own.")} for name in mechanisms
+            {"name": name, "sentence": MECHANISMS.get(name, "A mechanism of the recipe's own.")} for name in names
         ],
-        "seeded": model.privacy_.seeded,
+        "seeded": statement.seeded,
         "trained_on": model.trained_on_,
         "versions": dict(model.made_with_),
         "digest": model_digest(model),
     }
 
 
-def known_recipe(model: Any) -> Recipe | None:
+def _known_recipe(model: Any) -> Recipe | None:
     """The recipe of a model, if it is known: of an own recipe a file keeps only the name."""
     if model.privacy_.own_recipe:
         return model.recipe if isinstance(model.recipe, Recipe) else None
@@ -217,17 +212,12 @@ def known_recipe(model: Any) -> Recipe | None:
         return None
 
 
-def forest_content(model: Any, effects: Effects | None = None) -> dict[str, Any]:
+def _forest(model: Any, effects: Effects | None) -> dict[str, Any]:
     """What the report says of the released trees."""
     forest = model.forest_
     signal = Signal.of(forest, model.ledger_)
-    return {
-        "n_trees": forest.n_trees,
-        "n_earlier": forest.n_earlier,
-        "n_nodes": forest.n_nodes,
+    return {name: getattr(forest, name) for name in ("n_trees", "n_earlier", "n_nodes", "depth", "link")} | {
         "n_leaves": int(forest.is_leaf.sum()),
-        "depth": forest.depth,
-        "link": forest.link,
         "draws_labels": forest.draws,
         "release": signal.release,
         "records": measured_records(forest),

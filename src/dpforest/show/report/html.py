@@ -1,27 +1,36 @@
-"""The report as one HTML page that needs nothing else. Released values only."""
+"""Pages that need nothing else, of reports, evaluations and budgets, each with a twin in JSON. Released values only."""
 
 import base64
 import hashlib
+import json
 import math
-import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpforest.budget import Budget
 from dpforest.common import text as texts
+from dpforest.common.files import check_writable, write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import figure, percent, share_figure, shortened, visible
-from dpforest.errors import shown_down, shown_up
+from dpforest.errors import OutputError, shown_down, shown_up
 from dpforest.model.effect_values import Effects
-from dpforest.show.report import about
-from dpforest.show.report.effects import effects_section
-from dpforest.show.report.evaluations import evaluation_section
+from dpforest.model.effects import effects_of
+from dpforest.model.signal import Signal
+from dpforest.show.export.json import forest_to_dict
+from dpforest.show.report import about as of_people
+from dpforest.show.report.budgets import budget_page_content, curve_of
+from dpforest.show.report.content import report_content
+from dpforest.show.report.drawing import Drawing, script_json
+from dpforest.show.report.effects import effects_content, effects_section
+from dpforest.show.report.evaluations import checked, evaluation_section
 
-# How much of a long list is on the page; the twin has all.
-MOST_FEATURES, MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 150, 12, 40, 40
+REPORT, OF_BUDGETS = ({"format": name, "version": 1} for name in ("dpforest-report", "dpforest-budget-report"))
 # The sections in their order, by name: what the list of sections calls them, and their titles.
 SECTIONS = {
     "guarantee": ("What could someone learn?", "What could someone learn about me?"),
@@ -37,16 +46,21 @@ SECTIONS = {
     "effects": ("What it learnt", "What the model learnt"),
     "twin": ("For programs", "For programs and registries"),
 }
-SHORTEST = 16  # characters of a label on a page that is full
-# What a parser of HTML could act on inside a script element.
-ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
-
-
-def script_json(value: Any) -> Markup:
-    """A value as JSON that can stand inside a script element, with hidden characters made visible: its script draws it."""
-    text = visible(to_json(value, ensure_ascii=False, separators=(",", ":")))
-    return Markup(re.sub("[<>&]", lambda found: ACTIVE[found[0]], text))
+# What templates use. Of long lists a page has so many; its twin has all.
+GLOBALS = {
+    "most_features": 150, "most_categories": 12, "most_classes": 40, "most_lines": 40, "units": UNITS, "sections": SECTIONS,
+    "about_fields": of_people.FIELDS, "about_options": of_people.OPTIONS, "from_a_person": of_people.FROM_A_PERSON,
+    "band_means": texts.BAND_MEANS, "bins_mean": texts.BINS_MEAN, "by_weight": texts.BY_WEIGHT, "counted": texts.counted,
+    "count_words": texts.count_words, "in_brackets": texts.in_brackets, "mean_words": texts.mean_words,
+    "share_words": texts.share_words, "short": lambda value, most=15: shortened(value, most, visible),
+}  # fmt: skip
+FILTERS = {
+    "figure": figure, "percent": percent, "share": share_figure, "json": lambda value: Markup(to_json(value)),
+    "figure_up": lambda value: figure(float(shown_up(value, 3)), 3),  # can stand after "at most"
+    "figure_down": lambda value: figure(float(shown_down(value, 4))),  # what is left
+}  # fmt: skip
+SHORTEST = 16  # characters of a label on a page that is full
 
 
 class LabelWriter:
@@ -60,113 +74,114 @@ class LabelWriter:
         self._room, self._room_for_rests, self._longest = room, room_for_rests, longest
 
     def __call__(self, value: Any, most: int = 80) -> Markup:
-        text = str(value)
-        short = Markup("<bdi>{}</bdi>").format(shortened(text, most if self._room > 0 else min(most, SHORTEST), visible))
+        text, isolated = str(value), Markup("<bdi>{}</bdi>").format
+        short = isolated(shortened(text, most if self._room > 0 else min(most, SHORTEST), visible))
         self._room -= len(short.encode())
         if len(text) <= most or self._room <= 0:
             return short
-        rest = Markup("<bdi>{}</bdi>").format(visible(text[: self._longest]))
+        rest = isolated(visible(text[: self._longest]))
         size = len(rest.encode())
         if size > self._room_for_rests:
             return short + Markup(' <span class="small">({:,} characters)</span>').format(len(text))
         self._room_for_rests -= size
-        opened = Markup('<details class="whole"><summary>{:,} characters</summary>{}</details>')
-        return short + Markup(" ") + opened.format(len(text), rest)
+        opened = Markup(' <details class="whole"><summary>{:,} characters</summary>{}</details>')
+        return short + opened.format(len(text), rest)
 
 
-def page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
-    """The HTML of the report; ``drawing`` is what its script draws, ``twin`` the name of the file that has everything."""
-    style = part("style.css") + part("effects.css")
-    script = part("script.js") + part("scrolling.js") + part("effects.js")
-    data: dict[str, Any] = {"ledger": _labelled(content["ledger"]["picture"]), "forest": drawing}
-    data["bounded"] = math.isfinite(content["ledger"]["spent"])
-    data["declared"] = bool(content["guarantee"]["outside"])
-    return template("template.html").render(
-        content | effects_section(effects) | evaluation_section(content["evaluation"]),
-        text=LabelWriter(),
-        short=short_label,
-        style=Markup(style),
-        script=Markup(script),
-        policy=policy(style, script),
-        data=script_json(data),
-        unsaid=about.unsaid(content["about"]),
-        drawing=drawing,
-        twin=twin,
-        ledger_words=_charge_words(content["ledger"]["groups"]),
-        histogram=_histogram(content["forest"]["reliability"]),
-    )
+@cache
+def environment() -> Environment:
+    """The templates of all pages, with the words and numbers that they use."""
+    made = Environment(
+        loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # whatever a file calls it, it is seen
+    )  # fmt: skip
+    made.filters |= FILTERS
+    made.globals |= GLOBALS
+    return made
+
+
+def rendered(name: str, script: str, twin: str, content: dict[str, Any]) -> str:
+    """A page from its template, with one style and one script, and a policy that lets a browser load nothing else."""
+    style = _part("style.css")
+    hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script))
+    of_style, of_script = (f"'sha256-{found}'" for found in hashes)
+    policy = f"default-src 'none'; style-src {of_style}; script-src {of_script}; base-uri 'none'; form-action 'none'"
+    page = {"style": Markup(style), "script": Markup(script), "policy": policy, "text": LabelWriter(), "twin": twin}
+    return environment().get_template(name).render(page | content)
+
+
+def _part(name: str) -> str:
+    return (files("dpforest.show.report") / name).read_text("utf-8")
+
+
+def write_report(
+    model: Any,
+    path: str | Path,
+    audit: dict[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+    evaluation: Any = None,
+) -> None:
+    """Write the page to ``path`` and its twin beside it, with the ending ``.json``.
+
+    ``audit`` is what ``dpforest audit --json`` prints, ``about`` what people say of the release (see ``about.FIELDS``),
+    ``evaluation`` an ``Evaluation`` of this model, or what ``dpforest evaluate --json`` prints.
+    """
+    twin, effects = twin_of(path), effects_of(model.forest_, model.ledger_)
+    content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": effects_content(effects)}
+    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
+    write_pair(path, _report_page(content, drawing, effects, twin.name), _twin_text(model, content))
+
+
+def write_evaluation(evaluation: Any, path: str | Path) -> None:
+    """Write the page of an evaluation to ``path``, and beside it, with the ending ``.json``, what a report can show."""
+    content = checked(evaluation)
+    write_pair(path, evaluation_page(content, twin_of(path).name), to_json(content, indent=1) + "\n")
 
 
 def evaluation_page(content: dict[str, Any], twin: str) -> str:
     """The HTML of the page of one evaluation, given as plain values; ``twin`` is the name of the file that has them."""
-    style, script = part("style.css") + part("effects.css"), part("scrolling.js")
-    return template("evaluation_page.html").render(
-        evaluation_section(content),
-        evaluation=content,
-        text=LabelWriter(),
-        style=Markup(style),
-        script=Markup(script),
-        policy=policy(style, script),
-        twin=twin,
+    return rendered(
+        "evaluation_page.html", _part("scrolling.js"), twin, evaluation_section(content) | {"evaluation": content}
     )
 
 
-@cache
-def part(name: str) -> str:
-    """The text of one of the files that pages are made of."""
-    return (files("dpforest.show.report") / name).read_text("utf-8")
+def write_budget_page(budgets: Sequence[Budget], path: str | Path) -> None:
+    """Write the page of budgets of one file to ``path``, and its twin beside it, with the ending ``.json``."""
+    content = budget_page_content(budgets)
+    curves = [curve_of(found, content["written"]) for found in content["datasets"]]
+    page = rendered("budget_page.html", _part("scrolling.js"), twin_of(path).name, content | {"curves": curves})
+    write_pair(path, page, to_json(OF_BUDGETS | content, indent=1))
 
 
-@cache
-def template(name: str) -> Template:
-    """A page of the report or of budgets, with the words and numbers that all of them use."""
-    environment = Environment(
-        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # whatever a file calls it, it is seen
-    )  # fmt: skip
-    environment.filters |= {"figure": figure, "figure_up": _figure_up, "figure_down": _figure_down}
-    environment.filters |= {"percent": percent, "share": share_figure}
-    environment.globals |= {
-        "most_features": MOST_FEATURES,
-        "most_categories": MOST_CATEGORIES,
-        "most_classes": MOST_CLASSES,
-        "most_lines": MOST_LINES,
-        "units": UNITS,
-        "sections": SECTIONS,
-        "about_fields": about.FIELDS,
-        "about_options": about.OPTIONS,
-        "band_means": texts.BAND_MEANS,
-        "bins_mean": texts.BINS_MEAN,
-        "by_weight": texts.BY_WEIGHT,
-    }
-    spoken = (texts.count_words, texts.counted, texts.in_brackets, texts.mean_words, texts.share_words)
-    environment.globals |= {words.__name__: words for words in spoken}
-    return environment.get_template(name)
+def twin_of(path: str | Path) -> Path:
+    """Where the JSON twin of a page goes."""
+    twin = Path(path).with_suffix(".json")
+    if twin == Path(path):
+        raise OutputError(f"{path} is where the JSON twin of the page goes. Give the page another ending, such as .html.")
+    return twin
 
 
-def short_label(value: Any, most: int = 15) -> str:
-    """A label in a picture, where there is room for a few characters."""
-    return shortened(value, most, visible)
+def write_pair(path: str | Path, page: str, twin: str) -> None:
+    """Write a page and its twin, both of which were made before the first is written."""
+    pair = {twin_of(path): twin, Path(path): page}
+    for file in pair:
+        check_writable(file)
+    for file, text in pair.items():
+        write_whole(file, text.encode())
 
 
-def _figure_up(value: float) -> str:
-    """A number with three digits, rounded up, so that it can stand after "at most"."""
-    return figure(float(shown_up(value, 3)), 3)
-
-
-def _figure_down(value: float) -> str:
-    """A number with four digits, rounded down, as what is left may be shown."""
-    return figure(float(shown_down(value, 4)))
-
-
-def policy(style: str, script: str) -> str:
-    """The content security policy of the page: its own style and script, nothing from elsewhere."""
-    allowed = [_hash(style), _hash(script)]
-    return f"default-src 'none'; style-src '{allowed[0]}'; script-src '{allowed[1]}'; base-uri 'none'; form-action 'none'"
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _report_page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
+    """The HTML of the report; ``drawing`` is what its script draws."""
+    ledger = content["ledger"]
+    data = {
+        "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
+        "declared": bool(content["guarantee"]["outside"]),
+    }  # fmt: skip
+    found = content | effects_section(effects) | evaluation_section(content["evaluation"])
+    script = "".join(map(_part, ("script.js", "scrolling.js", "effects.js")))
+    more = {"data": script_json(data), "unsaid": of_people.unsaid(content["about"]), "drawing": drawing}
+    return rendered("template.html", script, twin, found | more)
 
 
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
@@ -178,42 +193,17 @@ def _labelled(block: dict[str, Any]) -> dict[str, Any]:
     return kept | {"children": [_labelled(part) for part in block["children"]]}
 
 
-def _charge_words(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of the table of charges, with levels and amounts in words."""
-    return [
-        group
-        | {
-            "levels": _levels(group["levels"]),
-            "each": UNITS[group["unit"]]
-            + " = "
-            + (
-                figure(group["most"])
-                if math.isclose(group["least"], group["most"], rel_tol=1e-6) or math.isinf(group["most"])
-                else f"{figure(group['least'])} to {figure(group['most'])}"
-            ),
-        }
-        for group in groups
-    ]
+def _twin_text(model: Any, content: dict[str, Any]) -> str:
+    """The twin as JSON text: the content of the page, the whole ledger, every tree and the draft of a registry entry."""
+    whole = {
+        **REPORT, **content, "deployment": deployment(content),
+        "schema": model.schema_.to_dict(), "whole_ledger": model.ledger_.to_dict(),
+    }  # fmt: skip
+    # Trees are for programs: without line breaks they take half the room.
+    parts, trees = to_json(whole, indent=1), to_json(forest_to_dict(model.forest_))
+    return f'{parts.rstrip().removesuffix("}").rstrip()},\n "trees": {trees}\n}}\n'
 
 
-def _levels(levels: list[int]) -> str:
-    if not levels:
-        return ""
-    return f"level {levels[0]}" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]}"
-
-
-def _histogram(reliability: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The bars of the histogram of leaves by signal against noise, with heights as parts of the highest."""
-    if reliability is None:
-        return []
-    highest = max((group["share"] for group in reliability["bins"]), default=0.0) or 1.0
-    return [
-        {
-            "label": f"{group['from']:g} to {group['to']:g}" if math.isfinite(group["to"]) else f"over {group['from']:g}",
-            "share": max(group["share"], 0.0),
-            "leaves": group["leaves"],
-            "height": max(group["share"], 0.0) / highest,
-            "out": group["from"] >= reliability["threshold"],
-        }
-        for group in reliability["bins"]
-    ]
+def deployment(content: dict[str, Any]) -> dict[str, Any]:
+    """The draft of an entry in a public registry of deployments of differential privacy."""
+    return json.loads(environment().get_template("registry.json").render(content))
