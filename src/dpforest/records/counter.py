@@ -1,7 +1,7 @@
 """The counter of records in memory. Sees encoded records; what leaves is sealed."""
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -20,10 +20,6 @@ from dpforest.records.scores import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
-# Histograms of a level are kept if they have at most this many cells (32 MB). On the next level one child of each split then
-# need not be counted: its histogram is that of its parent less those of its siblings. With a wide feature there are more
-# cells than records, and to subtract them would take longer.
-KEPT_CELLS = 1 << 22
 LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
@@ -45,21 +41,8 @@ class Guarded:
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse_copy
 
 
-def sealed(tally: Callable[..., np.ndarray]) -> Callable[..., Sealed[np.ndarray]]:
-    """The method that gives what ``tally`` counts, sealed."""
-
-    @wraps(tally)
-    def count(self: "MemoryCounter", *arguments: Any) -> Sealed[np.ndarray]:
-        return Sealed(tally(self, *arguments))
-
-    return count
-
-
 class MemoryCounter(Guarded):
     """Encoded records in memory and the node that each has reached in its trees; for its methods see ``records.base``.
-
-    What ``count_...`` and ``sum_...`` give is sealed. ``tally_...`` gives the same numbers, not sealed, and is for nobody
-    outside of ``records``.
 
     Privacy: not private by itself; answers are sealed. What an answer can depend on: a record adds to the cells of the
     nodes that it has reached, and its path is a function of that record and of released splits only. It adds at most
@@ -90,14 +73,12 @@ class MemoryCounter(Guarded):
         # and zeros up to a multiple of LANES).
         self._sides: np.ndarray | None = None
         self._residuals: np.ndarray | None = None
-        self._forget()
         if not isinstance(target, Classes):
             wide = target_codes.astype(np.int64) * TARGET_STEPS
             self._target_codes = ((wide + FINE_STEPS // 2) // FINE_STEPS).astype(np.int32)
         self.workers = workers or Workers()
         self._placed = np.empty((0, 0), dtype=np.int32)  # the node of each record before ``_moves``, (n_copies, n_records)
         self._moves: Moves | None = None
-        self._open: range | None = None  # the nodes of one level, if they hold all records
         self._weights = NO_WEIGHTS
         # The first record and the end of each batch, and of those that are counted. Records of other batches follow a tree
         # when their turn comes: its splits by level, and its votes.
@@ -108,10 +89,10 @@ class MemoryCounter(Guarded):
 
     def deal(self, assignment: Assignment, entropy: Entropy) -> None:
         if len(self._batches) == 1 or len(self._placed) > 1 or assignment != AllTrees(1):
-            self._start(*draw_roots(assignment, self._target_codes.size, entropy), assignment.n_trees)
+            self._start(*draw_roots(assignment, self._target_codes.size, entropy))
         else:
             self._placed[0, slice(*self._turn)] = 0
-            self._start(self._placed, NO_WEIGHTS, 1)
+            self._start(self._placed, NO_WEIGHTS)
 
     def divide(self, n_batches: int, entropy: Entropy) -> None:
         roots, _ = draw_roots(OneTree(n_batches), self._target_codes.size, entropy)
@@ -149,13 +130,11 @@ class MemoryCounter(Guarded):
                 kernels.descend(self._codes, self._placed, begin, end, *moves)
             scores.add_scores(self._placed, values, begin, end, self._scores)
 
-    def _start(self, roots: np.ndarray, weights: np.ndarray, n_trees: int = 0) -> None:
+    def _start(self, roots: np.ndarray, weights: np.ndarray) -> None:
         """Put copies of the records at roots ``(n_copies, n_records)``, with weights unless each counts once."""
         self._placed, self._weights, self._moves, self._path = roots, weights, None, []
-        self._open = range(n_trees)
         self.most_per_feature = self.most_per_node = 1
         self._sides = self._residuals = None
-        self._forget()
 
     @property
     def _positions(self) -> np.ndarray:
@@ -169,57 +148,18 @@ class MemoryCounter(Guarded):
         if moves is not None:
             self._in_parts(lambda start, stop: kernels.descend(self._codes, self._placed, start, stop, *moves))
 
-    def _forget(self) -> None:
-        """Drop kept histograms: records will count differently, so none can be derived from earlier ones."""
-        # Of the level that was counted last: first node, ``wanted`` and histograms.
-        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None
-        # Of the level above, once it is split: ``wanted``, histograms and splits.
-        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = None
-
-    def tally_codes(self, first: int, wanted: np.ndarray) -> np.ndarray:
+    def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         features = np.flatnonzero(wanted.any(axis=0))
-        is_sparse = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
-        families = None if is_sparse else self._families(first, wanted)
-        is_counted = np.ones(len(wanted), dtype=bool)
-        if families is not None:
-            is_counted[families[0]] = False
-        slots = np.full(len(wanted) + 1, kernels.NOT_COUNTED, dtype=np.uint32)
-        slots[:-1][is_counted] = np.arange(np.count_nonzero(is_counted))
+        cells = self._count(first, wanted, features)
         counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
-        cells = self._count(first, slots, wanted if is_sparse else None, features)
         parts = self.workers.parts(len(wanted), self.code_width * self.domain.total_codes)
-        # What is subtracted from a parent has all features that any node wants.
-        filled = wanted if families is None else np.tile(wanted.any(axis=0), (len(wanted), 1))
-        known = (cells, slots, filled, self.domain.offsets)
+        known = (cells, wanted, self.domain.offsets)
         self.workers.run(lambda _, start, stop: kernels.add_parts(*known, start, stop, counts), parts)
-        if families is not None:
-            kernels.subtract_siblings(counts, *families)
-            if not wanted.all():
-                counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
-        is_kept = counts.size <= KEPT_CELLS and not self.domain.is_wide.any()
-        self._counted = (first, wanted, counts) if is_kept else None
-        return counts
+        return Sealed(counts)
 
-    count_codes = sealed(tally_codes)
-
-    def _families(self, first: int, wanted: np.ndarray) -> tuple[np.ndarray, ...] | None:
-        """Nodes that need not be counted, as arguments of ``subtract_siblings``; None if no level above was kept."""
-        if self._above is None:
-            return None
-        above_wanted, above, split = self._above
-        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, len(wanted))
-        derived, parents, siblings = kernels.largest_children(*known)
-        # All features that a node wants were counted for its parent, unless features are drawn anew for each node.
-        was_counted = (wanted[derived] <= above_wanted[parents]).all(axis=1)
-        return derived[was_counted], parents[was_counted], siblings[was_counted], above
-
-    def _count(self, first: int, slots: np.ndarray, drawn: np.ndarray | None, features: np.ndarray) -> np.ndarray:
-        """Histograms ``(n_parts, n_slots, code_width, total_codes)`` of the records that each thread counts.
-
-        ``slots`` has the index in the result of each node that is counted; ``drawn`` is ``wanted`` if it differs by node.
-        """
-        n_slots = int(np.count_nonzero(slots != kernels.NOT_COUNTED))
-        if n_slots * self.code_width * self.domain.total_codes >= 2**32:
+    def _count(self, first: int, wanted: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Histograms ``(n_parts, n_nodes, code_width, total_codes)`` of the records that each thread counts."""
+        if len(wanted) * self.code_width * self.domain.total_codes >= 2**32:
             raise MemoryError("The schema has too many categories and classes to count them all at once.")
         parts = self._parts(max(len(features), 1))
         by_column = len(features) >= COLUMNS_FOR_THREADS * len(parts) > COLUMNS_FOR_THREADS
@@ -230,16 +170,17 @@ class MemoryCounter(Guarded):
         n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
         dtype = np.int32 if (self._by_class or self._residuals is not None) and n_added < 2**31 else np.int64
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
-        places = (self._placed, first, slots, self._moves or NO_MOVES)
+        places = (self._placed, first, self._moves or NO_MOVES)
         known: tuple[Any, ...] = (offsets, labels, self._weights, *places)
         shape, askers = (self.code_width, self.domain.total_codes), tuple[np.ndarray, ...]()
         kernel: Any = kernels.count_codes if self._by_class else kernels.sum_codes
         if self._residuals is not None:
             shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
             kernel = kernels.sum_residual_codes
-        elif drawn is not None:
-            kernel, askers = kernels.count_drawn, _askers(drawn[:, features])
-        cells = np.zeros((len(parts), n_slots, *shape), dtype=dtype)
+        elif self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features):
+            # Nodes draw features of their own.
+            kernel, askers = kernels.count_drawn, _askers(wanted[:, features])
+        cells = np.zeros((len(parts), len(wanted), *shape), dtype=dtype)
 
         def count(part: int, start: int, stop: int, columns: slice = slice(None)) -> None:
             own = (features[columns], *(each[columns] for each in askers))
@@ -268,12 +209,12 @@ class MemoryCounter(Guarded):
         parts = self.workers.parts(end - first, n_passes * max(len(self._placed), 1))
         return [(first + start, first + stop) for start, stop in parts]
 
-    def _sum_parts(self, work: Callable[[int, int, np.ndarray], None], shape: tuple[int, ...]) -> np.ndarray:
-        """The sum, of this shape, of what ``work(start, stop, sums)`` adds to an array of zeros for all records."""
+    def _sum_parts(self, kernel: Callable[..., None], known: tuple[Any, ...], shape: tuple[int, ...]) -> Sealed[np.ndarray]:
+        """The sealed sum of what ``kernel(*known, start, stop, sums)`` adds to an array of zeros for all records."""
         parts = self._parts()
         sums = np.zeros((len(parts), *shape), dtype=np.int64)
-        self.workers.run(lambda part, start, stop: work(start, stop, sums[part]), parts)
-        return sums[0] if len(parts) == 1 else sums.sum(axis=0)
+        self.workers.run(lambda part, start, stop: kernel(*known, start, stop, sums[part]), parts)
+        return Sealed(sums.sum(axis=0))
 
     @property
     def code_width(self) -> int:
@@ -281,41 +222,17 @@ class MemoryCounter(Guarded):
             return self.target.width + 1
         return self.target.width if self._sides is None else 2
 
-    def tally_nodes(self, first: int, n_nodes: int) -> np.ndarray:
-        if (counts := self._children(first, n_nodes)) is not None:
-            return counts
+    def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else NO_WEIGHTS
-        known = (self._target_codes, weights, self._positions, first)
-        return self._sum_parts(lambda start, stop, counts: kernel(*known, start, stop, counts), (n_nodes, self.target.width))
-
-    count_nodes = sealed(tally_nodes)
-
-    def _children(self, first: int, n_nodes: int) -> np.ndarray | None:
-        """What ``tally_nodes`` gives, by the histograms of the level above; None unless they hold all records."""
-        counts_alike = self._sides is None and self._residuals is None  # in nodes as by code
-        if self._above is None or self._open is None or not counts_alike:
-            return None
-        wanted, above, split = self._above
-        if not wanted[np.arange(len(wanted)), split[0]].all():
-            return None
-        counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
-        known: tuple[Any, ...] = (above, self.domain.offsets, *split, first, counts)
-        kernels.add_children(*known)
-        return counts
+        return self._sum_parts(kernel, (self._target_codes, weights, self._positions, first), (n_nodes, self.target.width))
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
         split = (features.astype(np.int32, copy=False), routes, first_children)  # one type, for which kernels are compiled
         self._moves = (first, *split, self.domain.runs(features, routes))
         self._path.append(self._moves)
-        self._above = None
-        if self._counted is not None and (self._counted[0], len(self._counted[1])) == (first, len(features)):
-            self._above = (*self._counted[1:], split)
-        self._counted = None
-        is_whole = len(features) > 0 and self._open == range(first, first + len(features)) and bool((features >= 0).all())
-        self._open = range(int(first_children[0]), int(first_children[-1]) + int(routes[-1].max()) + 1) if is_whole else None
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
         held = draw_held_out(self._target_codes.size, share, entropy)
@@ -326,22 +243,17 @@ class MemoryCounter(Guarded):
             np.ascontiguousarray(self._codes[:, kept]), self._fine[kept], self.domain, self.target, self.workers
         )
 
-    def tally_errors(self, forest: Forest, ensembles: np.ndarray) -> np.ndarray:
+    def count_errors(self, forest: Forest, ensembles: np.ndarray) -> Sealed[np.ndarray]:
         choices = np.eye(self.target.n_values, dtype=np.int64)[forest.choices(self._codes)]
-        errors = [
-            np.count_nonzero(np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) != self._target_codes)
-            for trees in ensembles
-        ]
-        return np.array(errors, dtype=np.int64)
-
-    count_errors = sealed(tally_errors)
+        votes = (np.tensordot(trees.astype(np.int64), choices, 1).argmax(axis=1) for trees in ensembles)
+        return Sealed(np.array([np.count_nonzero(each != self._target_codes) for each in votes], dtype=np.int64))
 
     def deal_by_errors(self, forest: Forest, n_trees: int, entropy: Entropy) -> None:
         n_wrong = (forest.choices(self._codes) != self._target_codes).sum(axis=0)
         coins = np.empty((n_trees, self._target_codes.size), dtype=np.int64)
         entropy.draw_for_records(draw_below, coins, forest.n_trees)
         roots, _ = draw_roots(AllTrees(n_trees), self._target_codes.size, entropy)
-        self._start(roots, (coins < n_wrong).astype(np.uint8), n_trees)
+        self._start(roots, (coins < n_wrong).astype(np.uint8))
 
     def _check_one_tree(self) -> None:
         """Raise unless each record is in one tree: it has one weight and one set of scores."""
@@ -377,7 +289,6 @@ class MemoryCounter(Guarded):
             rule = (POWERS, MOST_WEIGHT)
             self._in_parts(lambda start, stop: scores.weigh_residuals(*known, *rule, start, stop, self._weights))
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
-        self._forget()
 
     def spread_residuals(self) -> None:
         self._check_one_tree()
@@ -387,39 +298,25 @@ class MemoryCounter(Guarded):
         self._in_parts(lambda start, stop: scores.spread_residuals(*known, start, stop, self._residuals))
         self._weights = NO_WEIGHTS
         self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
-        self._forget()
 
-    def tally_residuals(self, first: int, n_nodes: int) -> np.ndarray:
+    def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
         known = (self._target_codes, self._scores, POWERS, MOST_WEIGHT, self._positions, first)
-        return self._sum_parts(
-            lambda start, stop, sums: scores.sum_residuals(*known, start, stop, sums), (n_nodes, self.target.width + 1)
-        )
+        return self._sum_parts(scores.sum_residuals, known, (n_nodes, self.target.width + 1))
 
-    sum_residuals = sealed(tally_residuals)
-
-    def tally_leads(self, width: int, n_bins: int) -> np.ndarray:
+    def count_leads(self, width: int, n_bins: int) -> Sealed[np.ndarray]:
         known = (self._target_codes, self._scores, width)
-        return self._sum_parts(
-            lambda start, stop, counts: scores.count_leads(*known, start, stop, counts), (n_bins, self.target.n_values)
-        )
-
-    count_leads = sealed(tally_leads)
+        return self._sum_parts(scores.count_leads, known, (n_bins, self.target.n_values))
 
     def set_residual_window(self, half_width: int) -> None:
         own = slice(*self._turn)
         seen = self._fine[own].astype(np.int64) - self._scores[0, own] + half_width
         self._target_codes[own] = np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)
-        self._forget()
 
-    def tally_values(self, first: int, n_nodes: int) -> np.ndarray:
+    def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
         known = (self._target_codes, self._positions, first)
-        return self._sum_parts(
-            lambda start, stop, counts: scores.count_values(*known, start, stop, counts), (n_nodes, TARGET_STEPS + 1)
-        )
-
-    count_values = sealed(tally_values)
+        return self._sum_parts(scores.count_values, known, (n_nodes, TARGET_STEPS + 1))
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
@@ -430,7 +327,6 @@ class MemoryCounter(Guarded):
         rule = (centres, reach, MOST_WEIGHT)
         self._in_parts(lambda start, stop: scores.weigh_distances(*known, *rule, start, stop, *seen))
         self.most_per_feature = MOST_WEIGHT
-        self._forget()
 
 
 def _reorder(rows: np.ndarray, order: np.ndarray, part: int, start: int, stop: int) -> None:

@@ -4,8 +4,8 @@ There are no coins and no budget here, and no floating point.
 
 A position is the node that a record has reached in one tree; ``positions`` is ``(n_copies, n_records)``: one row if each
 record belongs to one tree, else one row for each tree. ``weights`` is ``(n_copies, n_records)``, or ``(0, 0)`` when every
-record counts once. Each call is about the records ``start`` .. ``stop - 1``, which is the part of one thread. A slot is the
-index of a node in the cells that are filled; not every node has one.
+record counts once. Each call is about the records ``start`` .. ``stop - 1``: the part of one thread. Cells have a place for
+each node of a level, whose nodes count from ``first``.
 """
 
 import numpy as np
@@ -13,7 +13,6 @@ from numba import njit
 
 # Records that are worked on at once, so that their codes stay in the processor's cache.
 ROWS_AT_ONCE = 1 << 15
-NOT_COUNTED = (1 << 32) - 1  # in the place of a slot, for a node that is not counted
 
 
 @njit(cache=True, nogil=True)
@@ -60,46 +59,35 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
 
 
 @njit(cache=True, nogil=True)
-def _list_counted(positions, begin, end, first, slots, found, records):
-    """The number of records from ``begin`` to ``end`` whose node has a slot.
+def _list_counted(positions, begin, end, first, n_nodes, found, records):
+    """The number of records from ``begin`` to ``end`` at one of the nodes from ``first``.
 
-    Their slots are written to ``found``, and how far they are behind ``begin`` to ``records``. ``slots`` is over the nodes
-    from ``first``, with one more entry for records of other nodes.
+    Their nodes, less ``first``, are written to ``found``, and how far they are behind ``begin`` to ``records``.
     """
-    n_nodes = np.uint32(slots.size - 1)
-    n_found = np.uint32(0)
+    n_nodes, n_found = np.uint32(n_nodes), np.uint32(0)
     for record in range(np.uint32(end - begin)):
-        slot = slots[min(np.uint32(positions[begin + record] - first), n_nodes)]
-        found[n_found] = slot
+        node = np.uint32(positions[begin + record] - first)
+        found[n_found] = node
         records[n_found] = record
-        n_found += np.uint32(slot != NOT_COUNTED)
+        n_found += np.uint32(node < n_nodes)
     return n_found
 
 
 @njit(cache=True, nogil=True)
-def _first_cells(slots, n_cells):
-    """Where the cells of each slot begin, if a slot has ``n_cells``; NOT_COUNTED stays what it is."""
-    cells = np.empty(slots.size, dtype=np.uint32)
-    for node in range(slots.size):
-        cells[node] = NOT_COUNTED if slots[node] == NOT_COUNTED else slots[node] * n_cells
-    return cells
-
-
-@njit(cache=True, nogil=True)
-def _list_words(positions, labels, weights, begin, end, first, first_cells, n_codes, words):
+def _list_words(positions, labels, weights, begin, end, first, shape, words):
     """The number of records as ``_list_counted`` gives it, with what is needed of each record packed into one word.
 
-    A word has, from the low end, where the cells of the record's slot and label begin (32 bits), how far the record is
-    behind ``begin`` (16 bits), and its weight (16 bits).
+    A word has, from the low end, where the cells ``(n_nodes, n_labels, n_codes)`` of the record's node and label begin
+    (32 bits), how far the record is behind ``begin`` (16 bits), and its weight (16 bits).
     """
-    n_nodes, n_codes = np.uint32(first_cells.size - 1), np.uint32(n_codes)
+    n_nodes, n_codes, n_cells = np.uint32(shape[0]), np.uint32(shape[2]), np.uint32(shape[1] * shape[2])
     n_found = np.uint32(0)
     for record in range(np.uint64(end - begin)):
-        cell = first_cells[min(np.uint32(positions[begin + record] - first), n_nodes)]
-        index = np.uint32(cell + np.uint32(labels[begin + record]) * n_codes)
+        node = np.uint32(positions[begin + record] - first)
+        index = np.uint32(node * n_cells + np.uint32(labels[begin + record]) * n_codes)
         weight = np.uint64(weights[begin + record] if weights.size else 1)
         words[n_found] = np.uint64(index) | record << np.uint64(32) | weight << np.uint64(48)
-        n_found += np.uint32(cell != NOT_COUNTED)
+        n_found += np.uint32(node < n_nodes)
     return n_found
 
 
@@ -131,64 +119,61 @@ def _add_words(words, codes, features, offsets, begin, end, cells):
 
 
 @njit(cache=True, nogil=True)
-def count_codes(codes, features, offsets, labels, weights, positions, first, slots, moves, start, stop, cells):
-    """Add 1, or a weight, to ``cells[slot, label, offsets[feature] + code]`` for each record and feature.
+def count_codes(codes, features, offsets, labels, weights, positions, first, moves, start, stop, cells):
+    """Add 1, or a weight, to ``cells[node, label, offsets[feature] + code]`` for each record and feature.
 
     Records are first moved down by ``moves``, the last arguments of ``descend``, while their codes are at hand.
     """
-    _, n_labels, n_codes = cells.shape
-    first_cells, words = _first_cells(slots, n_labels * n_codes), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    words = np.empty(ROWS_AT_ONCE, dtype=np.uint64)
     for begin in range(start, stop, ROWS_AT_ONCE):
         end = min(stop, begin + ROWS_AT_ONCE)
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, first_cells, n_codes, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, cells.shape, words)
             _add_words(words[:n_found], codes, features, offsets, begin, end, cells.reshape(-1))
 
 
 @njit(cache=True, nogil=True)
-def count_drawn(
-    codes, features, askers, n_askers, offsets, labels, weights, positions, first, slots, moves, start, stop, cells
-):
-    """Add to cells as ``count_codes`` does, but count feature k only in the slots ``askers[k, : n_askers[k]]``.
+def count_drawn(codes, features, askers, n_askers, offsets, labels, weights, positions, first, moves, start, stop, cells):
+    """Add to cells as ``count_codes`` does, but count feature k only in the nodes ``askers[k, : n_askers[k]]``.
 
-    Records are first ordered by slot.
+    Records are first ordered by node.
     """
-    n_slots, n_labels, n_codes = cells.shape
+    n_nodes, n_labels, n_codes = cells.shape
     flat, n_cells = cells.reshape(-1), np.uint32(n_labels * n_codes)
-    first_cells, words = _first_cells(slots, n_cells), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
-    ordered, ends = np.empty(ROWS_AT_ONCE, dtype=np.uint64), np.empty(n_slots + 2, dtype=np.uint32)
+    words, ordered = np.empty(ROWS_AT_ONCE, dtype=np.uint64), np.empty(ROWS_AT_ONCE, dtype=np.uint64)
+    ends = np.empty(n_nodes + 2, dtype=np.uint32)
     for begin in range(start, stop, ROWS_AT_ONCE):
         end = min(stop, begin + ROWS_AT_ONCE)
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, first_cells, n_codes, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, cells.shape, words)
             ends[:] = 0
             for word in words[:n_found]:
                 ends[np.uint32(word) // n_cells + np.uint32(2)] += np.uint32(1)
-            for slot in range(n_slots):
-                ends[slot + 2] += ends[slot + 1]
+            for node in range(n_nodes):
+                ends[node + 2] += ends[node + 1]
             for word in words[:n_found]:
-                # Where the next record of the slot goes; after the loop, where the records of the slot end.
-                own_slot = np.uint32(word) // n_cells + np.uint32(1)
-                index = ends[own_slot]
-                ends[own_slot] = index + np.uint32(1)
+                # Where the next record of the node goes; after the loop, where the records of the node end.
+                place = np.uint32(word) // n_cells + np.uint32(1)
+                index = ends[place]
+                ends[place] = index + np.uint32(1)
                 ordered[index] = word
             for k in range(features.size):
                 column, table = codes[features[k], begin:end], flat[offsets[features[k]] :]
-                for slot in askers[k, : n_askers[k]]:
-                    for word in ordered[ends[slot] : ends[slot + 1]]:
+                for node in askers[k, : n_askers[k]]:
+                    for word in ordered[ends[node] : ends[node + 1]]:
                         code = column[np.uint16(word >> np.uint64(32))]
                         table[np.uint32(word) + code] += np.int32(word >> np.uint64(48))
 
 
 @njit(cache=True, nogil=True)
-def sum_codes(codes, features, offsets, values, weights, positions, first, slots, moves, start, stop, cells):
-    """Add (1, z, z**2), times a weight, to ``cells[slot, :, offsets[feature] + code]`` for each record and feature.
+def sum_codes(codes, features, offsets, values, weights, positions, first, moves, start, stop, cells):
+    """Add (1, z, z**2), times a weight, to ``cells[node, :, offsets[feature] + code]`` for each record and feature.
 
     z is a bounded target on the integer grid. Records are first moved down as in ``count_codes``.
     """
@@ -198,7 +183,7 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, slots
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
-            n_found = _list_counted(positions[copy], begin, end, first, slots, found, records)
+            n_found = _list_counted(positions[copy], begin, end, first, cells.shape[0], found, records)
             for feature in features:
                 column, offset = codes[feature, begin:end], np.uint64(offsets[feature])
                 for k in range(n_found):
@@ -211,8 +196,8 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, slots
 
 
 @njit(cache=True, nogil=True)
-def sum_residual_codes(codes, features, offsets, residuals, positions, first, slots, moves, start, stop, cells):
-    """Add ``residuals[record]`` to ``cells[slot, offsets[feature] + code]`` for each record and feature.
+def sum_residual_codes(codes, features, offsets, residuals, positions, first, moves, start, stop, cells):
+    """Add ``residuals[record]`` to ``cells[node, offsets[feature] + code]`` for each record and feature.
 
     Both have the numbers that are added side by side, so that several are added at once. Records are first moved down as in
     ``count_codes``.
@@ -224,7 +209,7 @@ def sum_residual_codes(codes, features, offsets, residuals, positions, first, sl
         end = min(stop, begin + ROWS_AT_ONCE)
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
-        n_found = _list_counted(positions[0], begin, end, first, slots, found, records)
+        n_found = _list_counted(positions[0], begin, end, first, cells.shape[0], found, records)
         for feature in features:
             column, offset = codes[feature, begin:end], np.int64(offsets[feature])
             for k in range(n_found):
@@ -236,82 +221,20 @@ def sum_residual_codes(codes, features, offsets, residuals, positions, first, sl
 
 
 @njit(cache=True, nogil=True)
-def add_parts(cells, slots, wanted, offsets, start, stop, counts):
-    """Add to ``counts[node, code, w]`` the sum over parts of ``cells[part, slots[node], w, code]``, for wanted features.
+def add_parts(cells, wanted, offsets, start, stop, counts):
+    """Add to ``counts[node, code, w]`` the sum over parts of ``cells[part, node, w, code]``, for wanted features.
 
-    It is about the nodes ``start`` .. ``stop - 1`` that have a slot.
+    It is about the nodes ``start`` .. ``stop - 1``.
     """
     for node in range(start, stop):
-        if slots[node] == NOT_COUNTED:
-            continue
         for feature in range(wanted.shape[1]):
             if wanted[node, feature]:
                 own = counts[node, offsets[feature] : offsets[feature + 1]]
                 for part in range(cells.shape[0]):
                     for w in range(own.shape[1]):
-                        some = cells[part, slots[node], w, offsets[feature] : offsets[feature + 1]]
+                        some = cells[part, node, w, offsets[feature] : offsets[feature + 1]]
                         for code in range(some.size):
                             own[code, w] += some[code]
-
-
-@njit(cache=True, nogil=True)
-def largest_children(counts, offsets, features, routes, first_children, first, n_nodes):
-    """For each node that was split: its largest child, itself, and the range ``(begin, end)`` of all its children.
-
-    Parents have the indices of ``counts``, children count from ``first``. Parents whose children are not all among the
-    ``n_nodes`` nodes from ``first`` are left out.
-    """
-    n_found = 0
-    derived, parents = np.empty(features.size, dtype=np.int64), np.empty(features.size, dtype=np.int64)
-    families = np.empty((features.size, 2), dtype=np.int64)
-    sizes = np.empty(routes.shape[1], dtype=np.int64)
-    for parent in range(features.size):
-        feature, begin = features[parent], first_children[parent] - first
-        if feature < 0 or begin < 0:
-            continue
-        n_children = 0
-        sizes[:] = 0
-        for code in range(offsets[feature + 1] - offsets[feature]):
-            child = routes[parent, code]
-            n_children = max(n_children, child + 1)
-            for w in range(counts.shape[2]):
-                sizes[child] += counts[parent, offsets[feature] + code, w]
-        if begin + n_children <= n_nodes:
-            largest = 0
-            for child in range(1, n_children):
-                largest = child if sizes[child] > sizes[largest] else largest
-            derived[n_found], parents[n_found] = begin + largest, parent
-            families[n_found, 0], families[n_found, 1] = begin, begin + n_children
-            n_found += 1
-    return derived[:n_found], parents[:n_found], families[:n_found]
-
-
-@njit(cache=True, nogil=True)
-def subtract_siblings(counts, derived, parents, families, kept):
-    """Set ``counts[derived[k]]`` to ``kept[parents[k]]`` less the other children, ``families[k, 0] : families[k, 1]``."""
-    for k in range(derived.size):
-        own, all_codes = counts[derived[k]], kept[parents[k]]
-        for code in range(own.shape[0]):
-            for w in range(own.shape[1]):
-                own[code, w] = all_codes[code, w]
-        for sibling in range(families[k, 0], families[k, 1]):
-            if sibling != derived[k]:
-                other = counts[sibling]
-                for code in range(own.shape[0]):
-                    for w in range(own.shape[1]):
-                        own[code, w] -= other[code, w]
-
-
-@njit(cache=True, nogil=True)
-def add_children(kept, offsets, features, routes, first_children, first, counts):
-    """Add to ``counts[child - first]`` the sums of ``kept[parent]`` over the codes that its split sends to the child."""
-    for parent in range(features.size):
-        begin, end = offsets[features[parent]], offsets[features[parent] + 1]
-        for code in range(end - begin):
-            node = first_children[parent] + routes[parent, code] - first
-            if 0 <= node < counts.shape[0]:
-                for w in range(counts.shape[1]):
-                    counts[node, w] += kept[parent, begin + code, w]
 
 
 @njit(cache=True, nogil=True)

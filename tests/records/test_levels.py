@@ -1,4 +1,4 @@
-"""Counts of a level are the same whether a child is counted or follows from its parent and its siblings."""
+"""Counts of each level are those of a slow twin, however records are split, weighed, and dealt anew."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,6 @@ from tests.support.strategies import FIXED, SEEDS, WORDS, bounded, grids, put_at
 from dpforest import Bounded, Classes, Numeric, Schema
 from dpforest.common import threads as workers
 from dpforest.common.threads import Workers
-from dpforest.records import counter as memory
 from dpforest.records import kernels
 from dpforest.records.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
@@ -68,7 +67,7 @@ def counter_of(tree, n_jobs=1):
     if tree.scores is not None:
         put_at(counter, np.arange(len(tree.scores))).start_scores()
         counter.add_scores(tree.scores)
-    counter._start(tree.positions.copy(), tree.weights, tree.n_roots)
+    counter._start(tree.positions.copy(), tree.weights)
     if tree.scores is not None:
         counter.spread_residuals()
     return counter
@@ -156,32 +155,10 @@ def check_levels(tree, masks, n_jobs=1):
             return
 
 
-@pytest.fixture
-def n_derived(monkeypatch):
-    """How many nodes of each level were not counted."""
-    derived, subtract = [], kernels.subtract_siblings
-    monkeypatch.setattr(kernels, "subtract_siblings", lambda *found: derived.append(len(found[1])) or subtract(*found))
-    return derived
-
-
-@pytest.fixture
-def n_passes(monkeypatch):
-    """Once for each time that all records were looked at to count those of each node."""
-    passes = []
-    for name in ("count_class_nodes", "sum_value_nodes"):
-        kernel = getattr(kernels, name)
-        monkeypatch.setattr(kernels, name, lambda *known, kernel=kernel: passes.append(1) or kernel(*known))
-    return passes
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n_jobs", "n_examples", "n_cells"), [(1, 250, memory.KEPT_CELLS), (3, 80, memory.KEPT_CELLS), (1, 15, 0)],
-    ids=["one thread", "three threads", "no room to keep counts"],
-)  # fmt: skip
-def test_every_level_equals_its_twin(monkeypatch, n_derived, n_jobs, n_examples, n_cells):
+@pytest.mark.parametrize(("n_jobs", "n_examples"), [(1, 250), (3, 80)], ids=["one thread", "three threads"])
+def test_every_level_equals_its_twin(monkeypatch, n_jobs, n_examples):
     monkeypatch.setattr(workers, "THREAD_CELLS", 0)
-    monkeypatch.setattr(memory, "KEPT_CELLS", n_cells)
     parts, n_parts = Workers.parts, set()
     monkeypatch.setattr(Workers, "parts", lambda *asked: n_parts.add(len(parts(*asked))) or parts(*asked))
 
@@ -192,39 +169,12 @@ def test_every_level_equals_its_twin(monkeypatch, n_derived, n_jobs, n_examples,
 
     check()
     assert max(n_parts) == n_jobs
-    assert any(n_derived) == (n_cells > 0)
 
 
-def halves(domain, n_nodes, first):
-    """Every node is split in two at the middle of its first feature."""
-    routes = np.zeros((n_nodes, domain.n_codes.max()), dtype=np.uint16)
-    routes[:, domain.n_codes[0] // 2 : domain.n_codes[0]] = 1
-    return np.zeros(n_nodes, dtype=int), routes, first + n_nodes + 2 * np.arange(n_nodes)
-
-
-LEVELS = {
-    "classes": (Classes(["a", "b"]), False),
-    "bounded": (Bounded(0, 1), False),
-    "residuals of two classes": (Classes(["a", "b"]), True),
-    "residuals of three classes": (Classes(["a", "b", "c"]), True),
-}
-
-
-@pytest.mark.parametrize(("target", "is_spread"), LEVELS.values(), ids=LEVELS)
-def test_one_child_of_each_split_is_not_counted_if_its_parent_was(n_derived, n_passes, target, is_spread):
-    tree = full_tree(target)
-    tree.scores = random_scores(tree, 700) if is_spread else None
-    counter, first = counter_of(tree), 0
-    for n_nodes in (1, 2, 4):
-        wanted = np.ones((n_nodes, 3), dtype=bool)
-        counts = counter.count_codes(first, wanted)._value.tolist()
-        assert counts == expected_counts(tree, counter, counter._positions, first, wanted)
-        counter.descend(first, *halves(tree.domain, n_nodes, first))
-        first += n_nodes
-        for nodes in [(0, first + 2 * n_nodes), (first, 2 * n_nodes), (first + 1, 1)]:
-            assert counter.count_nodes(*nodes)._value.tolist() == expected_nodes(tree, counter, counter._positions, *nodes)
-    assert n_derived == [1, 2]
-    assert bool(n_passes) == is_spread  # records of a node count once, whatever their residuals are
+@settings(FIXED, max_examples=15)
+@given(trees(), st.sampled_from([*MASKS]))
+def test_every_level_of_some_trees_equals_its_twin(tree, masks):
+    check_levels(tree, MASKS[masks])
 
 
 ONE_MORE = kernels.ROWS_AT_ONCE + 1
@@ -251,17 +201,3 @@ def test_more_records_than_are_worked_on_at_once_are_all_counted(target, wanted,
     assert counter.count_codes(0, wanted)._value.tolist() == expected_counts(tree, counter, tree.positions, 0, wanted)
     if is_spread:
         assert counter._residuals[-1, : target.width + 1].tolist() == naive.whole_residuals(tree.scores[-1].tolist(), 1)
-
-
-def test_the_largest_child_of_a_split_is_the_one_that_is_not_counted():
-    # Node 0 splits a feature of 3 codes into children of 5, 9 and 2 records; node 1 is a leaf; the family of node 2
-    # would end behind the counted nodes.
-    counts = np.zeros((3, 3, 2), dtype=np.int64)
-    counts[0] = [[4, 1], [2, 0], [0, 9]]
-    counts[2] = [[1, 0], [0, 1], [0, 0]]
-    routes = np.array([[0, 2, 1], [0, 0, 0], [0, 1, 1]], dtype=np.uint16)
-    known = (counts, np.array([0, 3]), np.array([0, -1, 0]), routes, np.array([7, -1, 10]), 7)
-    derived, parents, families = kernels.largest_children(*known, 4)
-    assert (derived.tolist(), parents.tolist(), families.tolist()) == ([1], [0], [[0, 3]])
-    derived, parents, families = kernels.largest_children(*known, 5)
-    assert (derived.tolist(), parents.tolist(), families.tolist()) == ([1, 3], [0, 2], [[0, 3], [3, 5]])
