@@ -20,12 +20,12 @@ from typing import Any
 
 
 def shown_down(value: float, digits: int = 6) -> str:
-    """An amount that is left, as text, rounded down so that no more is promised than there is."""
+    """A remaining amount as text, rounded down so that no more is promised than there is."""
     return f"{float(Context(digits, ROUND_FLOOR).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def shown_up(value: float, digits: int = 6) -> str:
-    """An amount that is asked for, as text, rounded up so that it is not shown as less than it is."""
+    """A requested amount as text, rounded up so that it is not understated."""
     return f"{float(Context(digits, ROUND_CEILING).create_decimal(repr(float(value)))):.{digits}g}"
 
 
@@ -44,7 +44,7 @@ class BudgetError(DPForestError):
 
     @classmethod
     def over(cls, label: str, asked: float, left: float, budget: float, unit: str) -> "BudgetError":
-        """The error for a charge of ``asked`` when only ``left`` of the ``budget`` of a fit is left, all in ``unit``."""
+        """The error for a charge of ``asked`` with only ``left`` of a fit's ``budget`` left, in ``unit``."""
         return cls(
             f"'{label}' asks for {unit} = {shown_up(asked)}, but {shown_down(left)} of {budget:.6g} is left. "
             "Nothing was released. Raise epsilon, or use fewer trees or levels."
@@ -87,7 +87,7 @@ class ParameterError(DPForestError, ValueError):
 
 
 class UnknownParameterError(ParameterError, TypeError):
-    """An estimator has no parameter of that name; a ``TypeError`` too, as for any argument that a call does not take."""
+    """An estimator has no parameter of that name; a ``TypeError`` too, as for any unknown argument."""
 
 
 class SchemaError(DPForestError, ValueError):
@@ -137,7 +137,7 @@ class UnitWarning(UserWarning):
 
 
 class ChangedModelWarning(UserWarning):
-    """A model was read from a file whose bytes are not those that were saved, so nothing that it says is guaranteed."""
+    """A model was read from a file with changed bytes, so none of its statements is guaranteed."""
 
 
 class NothingLearntWarning(UserWarning):

@@ -131,7 +131,7 @@ class _DPForest(Spending):
 
     @staticmethod
     def _make_gate(ledger: Ledger, random_state: Any) -> Gate:
-        """The gate of a fit, which opens sealed values; the audit puts one in its place that watches."""
+        """The gate of a fit, which opens sealed values; an audit substitutes its own."""
         return Gate(ledger, Entropy(random_state))
 
     @property
@@ -142,7 +142,7 @@ class _DPForest(Spending):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share ``(n_features,)`` of each fitted column in what the model has learnt, without what noise alone gives.
+        """The share ``(n_features,)`` of each fitted column in what the model has learnt beyond noise.
 
         In the order of ``feature_names_in_``, which is that of the fitted table; without names, in that of the schema.
         Of trees that add up, such as those of the recipe ``auto``, it is the share in the variance of the score, as
@@ -353,7 +353,7 @@ class DPForestRegressor(RegressorMixin, _DPForest):
 
 
 def load_model(path: str | Path, *, allow_changed: bool = False) -> DPForestClassifier | DPForestRegressor:
-    """The fitted estimator in a file that ``save`` wrote; refuses a file of which any byte was changed.
+    """The fitted estimator in a saved file; refuses a file if any byte was changed.
 
     ``allow_changed`` reads such a file all the same, as long as it still holds a forest. A ``ChangedModelWarning`` says so,
     and ``privacy_.holds`` is False: what the file says about its own privacy may have been changed too.

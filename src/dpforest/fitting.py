@@ -298,7 +298,7 @@ def _check_lists(model: Any, schema: Schema) -> None:
 
 
 def resolve_schema(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Schema]:
-    """The table, and the schema of an estimator for its task, which is read off the table if the estimator asks for that."""
+    """The table and the schema of an estimator, which may be read off the table if asked for."""
     schema, kind = model.schema, Classes if is_classifier(model) else Bounded
     if isinstance(schema, str) and schema == ASSUMED:
         X, schema = assume_public(X, y, classes=kind is Classes)

@@ -93,7 +93,7 @@ def fit_forest(
 def _followed(
     vault: SealedTable, earlier: Forest, facts: Facts, amount: float, gate: Gate, progress: Callable[[str], None]
 ) -> tuple[Counter | None, float]:
-    """The records by the codes of an earlier model, or None if that is not worth keeping; and the amount that is left."""
+    """The records by the codes of an earlier model, or None if it is not kept; and the remaining amount."""
     target, share = earlier.target, share_of(facts)
     own, rest = divide(amount, [share, 1 - share])
     if isinstance(target, Bounded) and target != vault.schema.target:
@@ -115,7 +115,7 @@ def _encoded(
     gate: Gate,
     progress: Callable[[str], None],
 ) -> tuple[Counter, float]:
-    """The records by codes for which a range of the target and a grid may have to be released, and what is left."""
+    """The records by codes, after releasing a target range and a grid where needed; and the remaining amount."""
     if recipe.target_range is not None:
         target, amount = recipe.target_range.release(vault, amount, gate, facts)
         vault = vault.narrowed(target)
@@ -169,7 +169,7 @@ def sampled_facts(facts: Facts, share: Fraction, ledger: Ledger) -> Facts:
 
 
 def public_facts(schema: Schema, recipe: Recipe, epsilon: float, delta: float) -> Facts:
-    """The facts that a recipe may plan with before anything is released; epsilon and delta are those of one record."""
+    """The public facts for planning a recipe; epsilon and delta are those of one record."""
     domain = Domain.of(schema, recipe.grid)
     return Facts(
         n_rows=float(schema.n_rows or 0),

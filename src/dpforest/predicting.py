@@ -46,7 +46,7 @@ def decide_labels(model: Any, forest: Forest, X: Any) -> np.ndarray:
 
 
 def read_in_order(model: Any, X: Any) -> Any:
-    """A table in memory as it is; a file, or what gives batches of Arrow, read in the order of its rows."""
+    """A table in memory as it is; a file or a stream of Arrow batches read in row order."""
     table = in_order(X, model.schema_)
     return table if table is X else table.select([*getattr(model, "feature_names_in_", model.schema_.features)])
 

@@ -48,7 +48,7 @@ def heard(show: Callable[[bool], None]) -> Iterator[None]:
 
 @contextmanager
 def said() -> Iterator[None]:
-    """A context in which one line on standard error says that numba compiles, if somebody looks and nobody says it yet."""
+    """A context in which one line on standard error says that numba compiles, if somebody looks."""
     if _heard:
         yield
         return

@@ -109,7 +109,7 @@ def free_place(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: str | Path, *, over_models: bool = False) -> Iterator[BinaryIO]:
-    """A file object to write to; the file is at ``path`` once the block has ended without an error, else nowhere."""
+    """A file object to write to; the file is at ``path`` once the block has ended without an error."""
     # Through a link: the file that it leads to is written, and the link stays.
     path = check_writable(path, over_models=over_models).resolve()
     name = path.parent / f".dpforest-{secrets.token_hex(8)}"

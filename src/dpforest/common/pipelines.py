@@ -17,13 +17,13 @@ UNCOVERED = (
 
 
 def learnt_before() -> list[str]:
-    """A note in a list if earlier steps of the pipeline that is being fitted learn from its rows; else no note."""
+    """A note in a list if earlier steps of the pipeline learn from its rows; else an empty list."""
     steps = _steps()
     return [UNCOVERED.format(", ".join(steps))] if steps else []
 
 
 def _steps() -> tuple[str, ...]:
-    """The steps of the pipelines that are being fitted, the last aside, that learn from rows; as ``'name' (type)``."""
+    """The earlier steps of the pipelines being fitted that learn from rows, as ``'name' (type)``."""
     found: list[str] = []
     if "sklearn.pipeline" not in sys.modules:  # then there is no pipeline, and the import would cost time for nothing
         return ()
@@ -42,7 +42,7 @@ def _steps() -> tuple[str, ...]:
 
 
 def _learns(step: Any) -> bool:
-    """Whether fitting a step looks at rows, as far as it declares it; of a step made of steps, whether any of them does."""
+    """Whether fitting a step looks at rows, as far as it declares it; a compound step does if any part does."""
     from sklearn.compose import ColumnTransformer
     from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import FeatureUnion, Pipeline

@@ -57,7 +57,7 @@ def _total(thing: Any) -> _Total:
 
 
 def added_up(estimator: Any, table: Any, epsilon: float, delta: float, unit: str) -> list[str]:
-    """A note in a list if this is not the first fit of a table or of the clones of an estimator; once for each."""
+    """A note in a list, once for each, if a table or the clones of an estimator are fitted again."""
     with _LOCK:
         totals, words = (_total(table), _total(estimator)), ""
         for total, text in zip(totals, (TABLE, CLONES), strict=True):

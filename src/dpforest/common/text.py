@@ -145,7 +145,7 @@ def share_words(share: float, low: float | None, high: float | None) -> list[str
 
 
 def in_brackets(words: list[str]) -> str:
-    """The first text, with the others behind it in brackets: ``1.11 (0.61 to 1.59)``."""
+    """The first text, and the rest behind it in brackets: ``1.11 (0.61 to 1.59)``."""
     return " ".join([words[0], *(f"({word})" for word in words[1:])])
 
 
@@ -161,7 +161,7 @@ def percent(share: float | None) -> str:
 
 
 def loss_words(epsilon: float, unit: str, rows: int) -> str:
-    """What scores cost, and whom, as sentences: each record, or each person of whose rows at most some were counted."""
+    """The cost of scores as sentences: for each record, or for each person with at most ``rows`` counted rows."""
     once, five_times = (figure(float(UP.multiply(Decimal(repr(float(epsilon))), times))) for times in (1, 5))
     if unit == "person":
         return (
@@ -206,5 +206,5 @@ def _cut(name: str, suffix: str = "") -> str:
 
 
 def as_html(value: object) -> str:
-    """The value as a panel for notebooks; how it looks is told by the room above that knows all such values."""
+    """The value as a panel for notebooks, drawn by the room above."""
     return import_module("dpforest.show.notebook").as_html(value)

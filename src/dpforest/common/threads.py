@@ -24,7 +24,7 @@ class Workers:
         return ThreadPoolExecutor(self.n_jobs - 1)
 
     def parts(self, n_records: int, n_passes: int = 1) -> list[tuple[int, int]]:
-        """The first record (or node) and the end of the part of each thread; a single part if there is little to do."""
+        """The first record (or node) and the end of each thread's part; a single part if there is little to do."""
         n_parts = min(self.n_jobs, max(n_records, 1)) if n_records * n_passes > THREAD_CELLS else 1
         return list(pairwise(part * n_records // n_parts for part in range(n_parts + 1)))
 

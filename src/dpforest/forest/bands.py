@@ -88,7 +88,7 @@ class Bands:
 
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
-        """The low and high ends, each ``(n_nodes, n_values)``, of 95 % bands of the share of each value in its node."""
+        """The ends of 95 % bands of each value's share in its node, as two arrays ``(n_nodes, n_values)``."""
         common, n = self.variances[:, None] * self.factors[:, 2:], self.n_values
         own = self.variances[:, None] * self._own
         return ratio_band(self.counts, self.sizes[:, None], own + common, own + n * common, self.size_variances[:, None])

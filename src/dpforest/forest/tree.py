@@ -142,7 +142,7 @@ class Forest:
             return np.concatenate([getattr(forest, name) for forest in forests])[order]
 
         def numbered(name: str, sizes: list[int]) -> np.ndarray:
-            """Numbers of nodes, trees or routes, those of each forest shifted by how many the forests before it have."""
+            """Numbers of nodes, trees or routes of joined forests, each shifted by the counts of the forests before."""
             shifts, numbers = np.repeat(np.cumsum([0, *sizes[:-1]]), n_nodes)[order], joined(name)
             return np.where(numbers < 0, -1, numbers + shifts)
 
@@ -308,7 +308,7 @@ class Forest:
         ]
 
     def _chosen(self, min_confidence: float | None, min_support: float | None) -> np.ndarray:
-        """Which nodes have a rule of at least that confidence and support, as a mask ``(n_nodes,)``."""
+        """A mask ``(n_nodes,)`` of the nodes with a rule of at least that confidence and support."""
         chosen = np.ones(self.n_nodes, dtype=bool)
         if min_confidence is not None:
             if not isinstance(self.target, Classes):
@@ -324,7 +324,7 @@ class Forest:
         return chosen
 
     def condition(self, node: int, domain: Domain | None = None) -> str:
-        """The condition under which a record goes from its parent to a node, in the words of ``domain`` if it is given."""
+        """The condition under which a record goes from its parent to a node, in the words of ``domain``."""
         parent = self.parents[node]
         feature = int(self.features[parent])
         return (domain or self.domain).describe(feature, self.route(parent) == node - self.first_children[parent])
@@ -395,7 +395,7 @@ class Forest:
 
 
 def shares_of(parts: np.ndarray, variances: np.ndarray) -> list[Estimate]:
-    """The share of each part in their sum, with its standard deviation; all 0 if the sum is 0, when any may be anything."""
+    """The share of each part in their sum, with its standard deviation; all 0 if the sum is 0."""
     total = float(parts.sum())
     if not 0 < total < np.inf:
         return [Estimate(0.0, float(variance > 0)) for variance in variances]

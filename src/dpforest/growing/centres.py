@@ -16,7 +16,7 @@ from dpforest.schema import TARGET_STEPS, Bounded
 
 @dataclass(frozen=True)
 class Centres(Part):
-    """Chooses a centre for each node; from then on its records count as below or above it, by their capped distance.
+    """A rule that chooses a centre for each node; its records then count as below or above, by capped distance.
 
     The score of a centre m is the smaller of the two sides, min(sum of weights above m, sum of weights below m), the weight
     of a record being its distance from m, full from ``reach`` (a fraction of the range) on: a soft median.

@@ -121,7 +121,7 @@ class FeatureFirst(Choose):
 
 @dataclass(frozen=True)
 class Medians(Choose):
-    """A choice of the most balanced split of each feature, then of one of these by the criterion [consul2020, Algorithm 3].
+    """A choice of each feature's most balanced split, then of one of these by the criterion [consul2020, Algorithm 3].
 
     With K features a level makes K + 1 choices, each for the same share. ``jointly`` it makes one choice by a mixture in
     which balance weighs ``weight`` times as much as the criterion, both scaled to width 1: on a small budget one choice

@@ -44,7 +44,7 @@ LEAST_LEAF_SHARE = 0.001
 
 
 def additive(forest: Forest) -> Forest:
-    """The forest with votes that add up; raises for trees that vote otherwise, unless there is only one."""
+    """The forest with additive votes; raises for several trees with other votes."""
     if not len(forest.released):  # a file does not keep which counts are sums
         forest = replace(forest, released=forest.is_leaf)
     if forest.link != "shares":
@@ -113,7 +113,7 @@ def is_better(counter: Counter, forest: Forest, amount: float, gate: Gate) -> bo
 
 
 def covers(source: SealedTable, target: Bounded, amount: float, gate: Gate) -> bool:
-    """Whether most records have a target within the range that an earlier fit released, and so can be read by it.
+    """Whether most targets lie within the range that an earlier fit released, by a released choice.
 
     Privacy:
         Claim: costs ``amount``.
@@ -131,7 +131,7 @@ def covers(source: SealedTable, target: Bounded, amount: float, gate: Gate) -> b
 
 
 def range_scores(edges: np.ndarray, ends: np.ndarray, low: float, counts: np.ndarray) -> np.ndarray:
-    """Scores ``(1, 2)`` of leaving the range and of keeping it, for records by the number of edges at or below them."""
+    """Scores ``(1, 2)`` of leaving and of keeping the range, by records per number of edges at or below."""
     below, up_to = count_below(edges, counts, ends, low)
     return np.array([[OUTSIDE * (counts.sum() - (up_to - below)), up_to - below]])
 
@@ -156,7 +156,7 @@ def _class_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.nda
 
 
 def lead_gains(n_classes: int) -> np.ndarray:
-    """What a record adds to the score of either option, ``(2, n_bins)``, by how far the earlier score of its class leads.
+    """A record's contribution to the score of either option, ``(2, n_bins)``, by the lead of its class.
 
     It adds to one of them: by how much the log-loss of knowing nothing is smaller than that of the model, or larger. That of
     the model is log(1 + r exp(-lead)), where r stands for the other classes: 1 for one, and for more the root of their
@@ -174,7 +174,7 @@ def lead_scores(gains: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _mean_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndarray]:
-    """Sealed scores ``(1, 2)`` of the mean of the earlier model and of the model, by how near they are to the records."""
+    """Sealed scores ``(1, 2)`` of the earlier model's mean and of the model, by their nearness to the records."""
     scored, found = counter, []
     mean = round(FINE_STEPS * min(max(float(forest.shares[0, 1]), 0.0), 1.0))
     for is_model in (False, True):

@@ -87,7 +87,7 @@ def _offered(
 def _chosen(
     recipe: Recipe, counter: Counter, gate: Gate, growth: Growth, candidates: Candidates, level: int, amount: float
 ) -> tuple[Candidates, np.ndarray, float]:
-    """The candidates that were left, the released choice among them, and what the choice has not spent of ``amount``.
+    """The remaining candidates, the released choice among them, and the unspent part of ``amount``.
 
     The choice ``(n_open,)`` is the index of a candidate of each open node, or -1 for a node that becomes a leaf.
     """

@@ -31,7 +31,7 @@ USUAL_LEAD, SPREAD_OF_LEADS = 0.4, 0.3
 
 @dataclass(frozen=True)
 class Rule:
-    """What was chosen, a tree with a label at each leaf or the index of a cut, and the log-odds by its released lead."""
+    """The chosen labelled tree or cut, and the log-odds by its released lead."""
 
     tree: Forest | None
     cut: int | None
@@ -143,7 +143,7 @@ def _right(chosen: np.ndarray, has_label: np.ndarray, scores: np.ndarray) -> np.
 
 
 def _odds(right: list[Sealed[np.ndarray]], n_records: Sealed[np.ndarray], n_rows: float, amount: float, gate: Gate) -> float:
-    """The log-odds of a rule by its lead, released for ``amount``; the noisier, the nearer to that of a usual rule."""
+    """The released log-odds of a rule by its lead, shrunk to a usual rule's as far as it is noisy."""
     margin = Sealed.concatenate([*right, n_records]).map(lambda values: 2 * values[:-1].sum(keepdims=True) - values[-1:])
     noisy, variance = gate.add_noise(margin, Sensitivity(1, 1), amount, Purpose("lead of the rule"))
     n_rows = max(n_rows, 1.0)

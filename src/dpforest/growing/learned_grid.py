@@ -35,7 +35,7 @@ MOST_UNEVEN = 8
 
 @dataclass(frozen=True)
 class Zooms:
-    """How many times a fit zooms in on the middle of each feature, and the share of the budget that all of it costs."""
+    """The number of times that a fit zooms in on the middles of features, and its share of the budget."""
 
     number: int
     share: float
@@ -64,7 +64,7 @@ class LearnedGrid(Part):
     far_only: bool = False  # whether features keep their public cuts if these tell their values apart
 
     def plan(self, n_features: int, n_rows: float, amount: float, unit: str) -> Zooms:
-        """The zooms on this many features that an amount in a unit of loss pays for; none if the signal is too small."""
+        """The zooms on this many features that an amount pays for; none at all if the signal is too small."""
         if not n_features:
             return Zooms(0, 0.0)
         if math.isinf(amount):
@@ -133,7 +133,7 @@ def middle_bound() -> Bound:
 
 
 def middle_scores(first_row: int, left_out: list[int], parts: Parts, counts: np.ndarray) -> np.ndarray:
-    """Scores ``(n_rows * n_parts, n_bins)`` of the bins of each part, by how far the middle record of the part is.
+    """Scores ``(n_rows * n_parts, n_bins)`` of the bins of each part, by distance from its middle record.
 
     ``counts`` has a row for each feature: the records in each bin, and last those without a value; these, and those in the
     bin of the feature in ``left_out``, take no part. Bins of other parts have 0.

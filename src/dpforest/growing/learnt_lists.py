@@ -37,7 +37,7 @@ def check_delta(schema: Schema, epsilon: float, delta: float) -> None:
 def learn_lists(
     vault: SealedTable, amount: float, gate: Gate, progress: Callable[[str], None] = lambda step: None
 ) -> tuple[dict[str, list[str]], float]:
-    """A released list of values for each column that is to have one, and what is left of ``amount``.
+    """The released list of values for each column that learns one, and the rest of ``amount``.
 
     A list has the values that occur often enough, the most frequent first; it may be empty.
 

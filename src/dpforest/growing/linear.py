@@ -76,7 +76,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Linear(Step):
-    """Two looks at all features together, the second of which follows from the first, and a choice of what to make of them.
+    """Two looks at all features together, the second guided by the first, and a choice between their rules.
 
     If the first look stands out of its noise by ``least_signal``, the second is at the same map, and both are averaged; else
     it is at the *even* map, by which a class that is wider can be told, and the clearer of the two is kept. Then offset and
@@ -160,7 +160,7 @@ class Linear(Step):
         return rule.odds * min(usual, most), -prior
 
     def _choose(self, run: Run, scores: Sealed[np.ndarray] | None, amount: float, amount_of_lead: float) -> Rule:
-        """The rule that is chosen; if it is a tree, that is added to the run."""
+        """The chosen rule; a chosen tree is added to the run."""
         budget = (amount, amount_of_lead)
         rule = choose_rule(run.counter, run.gate, scores, N_CUTS, self.rule_depth, run.facts.n_rows, *budget)
         if rule.tree is not None:
@@ -238,7 +238,7 @@ def n_full(n_rows: float, weights: np.ndarray, prior: float) -> float:
 
 
 def linear_sums(maps: Maps, offsets: np.ndarray, weights: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The sums over records of their maps, weighted, those of the first class with a minus; the blocks one after another.
+    """The weighted sums over records of their maps, negative for the first class, block after block.
 
     ``counts`` ``(1, total_codes, 2)`` are the histograms of all records.
     """
@@ -264,7 +264,7 @@ def _averaged(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndar
 
 
 def direction_of(maps: Maps, sums: np.ndarray, variances: np.ndarray, n_rows: float) -> Direction:
-    """The score by released sums, those of numbers and of categories shrunk alike as far as they are noise (James-Stein).
+    """The score by released sums, with those of numbers and categories shrunk by their noise (James-Stein).
 
     The score of a usual record is the standard deviation of scores, if features are independent and spread as is assumed.
     """

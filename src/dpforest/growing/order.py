@@ -1,4 +1,4 @@
-"""A linear score by which records of the commonest of several classes stand before the others. Sees sealed sums."""
+"""A linear score that ranks records of the commonest of several classes first. Sees sealed sums."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ USUAL, MOST = 0.3, 1.0  # log-odds for the score of a usual record, and for the 
 
 @dataclass(frozen=True)
 class Order(Step):
-    """One look at all features together, for more than two classes, at how the commonest of them differs from the rest.
+    """One look at all features, for several classes, at how the commonest differs from the rest.
 
     A small tree holds many records alike. The score orders these, and is too small to outvote a leaf that is sure.
 
@@ -73,7 +73,7 @@ class Order(Step):
 
 
 def _commonest(tree: Forest) -> tuple[int, float]:
-    """The class that has most records in the leaves of a released tree, and the log-odds that a record is of it."""
+    """The commonest class in the leaves of a released tree, and its log-odds."""
     sums = np.maximum(tree.counts[tree.is_leaf], 0).sum(axis=0)
     commonest = int(sums.argmax())
     return commonest, math.log((sums[commonest] + 1) / (sums.sum() - sums[commonest] + 1))

@@ -24,7 +24,7 @@ from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 
 def rounds(n_trees: int, n_batches: int) -> int:
-    """The number of trees, of ``n_trees`` that take turns on batches, that a record is in at most."""
+    """The most trees, of ``n_trees`` taking turns on batches, that one record is in."""
     return math.ceil(n_trees / min(n_batches, n_trees))
 
 
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def prior(self) -> float:
-        """The log-odds of the second of two classes by the votes of the first tree, if that is one leaf; else 0."""
+        """The log-odds of the second of two classes by the first tree, if it is one leaf; else 0."""
         is_leaf = bool(self.trees) and self.trees[0].n_nodes == 1
         return float(self.trees[0].votes[0, 1] - self.trees[0].votes[0, 0]) if is_leaf else 0.0
 
@@ -70,7 +70,7 @@ class Run:
         self.counter.take_turn(None)
 
     def start_tree(self, sees: str = "target") -> None:
-        """Put all records in turn at a root, for a criterion that ``sees`` this; once there are trees, they have weights."""
+        """Put all records at a root in turn, for a criterion that ``sees`` it; later trees weigh them."""
         self.counter.deal(AllTrees(1), self.gate.entropy)
         if sees == "residuals":
             self.counter.spread_residuals()
@@ -134,7 +134,7 @@ class Phase(Step):
 
 @dataclass(frozen=True)
 class Sequential(Stages):
-    """One step after the other on all records, which count by their residuals; votes of their trees add up to log-odds.
+    """Steps in sequence on all records, weighted by residuals; the votes of trees add up to log-odds.
 
     Before the first tree all residuals are alike, so its records count once, unless the criterion sees residuals. The number
     of trees is that of the phases.

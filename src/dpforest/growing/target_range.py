@@ -26,7 +26,7 @@ UNIT, PRICE = 1000, 40
 
 @dataclass(frozen=True)
 class TargetRange(Part):
-    """A released range in which nearly all values of the target lie; records are then read with values clipped to it.
+    """A released range that holds nearly all target values; records are then clipped to it.
 
     First a location and a spread are chosen (``find_scale``), then how far the range goes to each side. The score of a range
     is minus the number of records outside, minus 4 % of all records for each doubling of its width.
@@ -66,7 +66,7 @@ class TargetRange(Part):
 
 
 def with_range(given: Recipe, target: Target) -> Recipe:
-    """The recipe, with a private range of the target if that lacks a bound and the recipe would take its range as it is."""
+    """The recipe, with a private target range where a bound is missing and the recipe needs one."""
     lacks = isinstance(target, Bounded) and not target.has_bounds
     return replace(given, target_range=TargetRange()) if lacks and not given.planner and not given.target_range else given
 

@@ -34,7 +34,7 @@ MOST_OF_ALL = 0.6  # that all choices of a scale may take
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """The shares of an amount that buy a location and a spread, which holds all records but 1/``within``."""
+    """The shares of an amount for a location and for a spread that holds all but 1/``within`` of records."""
 
     location: float
     spread: float
@@ -134,7 +134,7 @@ def edges_within(points: np.ndarray, target: Bounded) -> np.ndarray:
 
 
 def count_below(edges: np.ndarray, counts: np.ndarray, points: np.ndarray, low: float) -> np.ndarray:
-    """The number of records below each point, for counts ``(n_edges + 1,)`` of those that have 0, 1, … edges at or below.
+    """The number of records below each point, from counts ``(n_edges + 1,)`` by edges at or below.
 
     Each point is an edge, or not inside of the range, whose lower end is ``low``.
     """

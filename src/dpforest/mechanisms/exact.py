@@ -65,7 +65,7 @@ def next_word(words, cursor):
 
 @njit(cache=True, nogil=True)
 def next_bits(mask, words, cursor):
-    """Random bits where ``mask`` has ones (at its low end) and zeros elsewhere, from as many words as these bits need."""
+    """Random bits where ``mask`` (ones at its low end) has ones, from as few words as these need."""
     bits, shift = next_word(words, cursor), np.uint64(16)
     while mask >> shift:
         bits |= next_word(words, cursor) << shift

@@ -41,7 +41,7 @@ class Logarithmic:
 
     @classmethod
     def with_mean(cls, mean_runs: float) -> "Logarithmic":
-        """The law whose mean (1 - gamma) / (gamma log(1/gamma)) is ``mean_runs``; at least 1, which is one run always."""
+        """The law of mean (1 - gamma) / (gamma log(1/gamma)) = ``mean_runs``, which is at least 1."""
         low, high = 0.0, 1.0
         for _ in range(100):
             middle = (low + high) / 2
@@ -66,7 +66,7 @@ class Logarithmic:
         return (epsilon + rise) * (1 + ROUNDING)
 
     def divergence(self, order: float, rho: float) -> float:
-        """The Rényi divergence of an order above 1 that releasing the best run costs, if a run is rho-zCDP; rounded up.
+        """The cost of releasing the best run, as a Rényi divergence of that order above 1, if each is rho-zCDP; rounded up.
 
         Privacy:
             Claim: it is at most order rho + log(m gamma max u'**(order - 1) / u**order) / (order - 1) for the mean m of k,
@@ -134,7 +134,7 @@ class Logarithmic:
         return np.log(gamma + (1 - gamma) * np.exp(-far)), np.log(gamma + (1 - gamma) * np.exp(-other))
 
     def of_one_run(self, epsilon: float) -> float:
-        """The epsilon that a single run may cost, so that releasing the best costs ``epsilon``; rounded down."""
+        """The epsilon of a single run for which releasing the best costs ``epsilon``; rounded down."""
         low, high = 0.0, epsilon
         for _ in range(100):
             middle = (low + high) / 2
@@ -167,7 +167,7 @@ def _draw(words, cursor, first, gamma, numbers):
 
 @njit(cache=True, nogil=True)
 def _propose(gamma, n_blocks, words, cursor):
-    """k with probability (1 - gamma)**(k-1) / k / (n_blocks + 1), for gamma in units of 1 / STEPS; else 0 for a rejection.
+    """k with probability (1 - gamma)**(k-1) / k / (n_blocks + 1), gamma in units of 1 / STEPS; else 0.
 
     All blocks 2**b .. 2**(b+1) - 1, and the tail from where 2**b >= 1/gamma, are equally likely. In a block k is uniform and
     kept with probability 2**b / k, in the tail it is geometric and kept with 2**b / k / (gamma 2**b). The power of 1 - gamma

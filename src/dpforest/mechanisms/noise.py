@@ -89,7 +89,7 @@ class Gaussian:
 
     @staticmethod
     def rounded(variance: Fraction) -> Fraction:
-        """The variance, rounded up to a fraction that the sampler can use; raises if the noise would not fit 64 bits."""
+        """The variance, rounded up to a fraction for the sampler; raises if noise could exceed 64 bits."""
         if variance > MOST_VARIANCE:
             raise ParameterError(
                 f"The budget leaves Gaussian noise of standard deviation {math.sqrt(variance):.3g}, above 2**27. "
@@ -122,7 +122,7 @@ def _draw_gaussian(words, cursor, first, numerator, denominator, scale, noise):
 
 @dataclass(frozen=True)
 class KNorm:
-    """Integer noise z in blocks that has a probability proportional to exp(-rate |z|), |z| being the largest L1 of a block.
+    """Integer noise z of probability proportional to exp(-rate |z|), |z| being the largest L1 of a block.
 
     Where a record moves each of many blocks by up to the same L1, the largest of them grows no more than one alone: for
     blocks of one number the standard deviation is sqrt(6) times smaller than that of geometric noise for each block.
@@ -193,7 +193,7 @@ def _draw_k_norm(words, cursor, first, numerator, denominator, sizes, terms, noi
 
 @njit(cache=True, nogil=True)
 def _fill_ball(radius, sizes, noise, words, cursor):
-    """Fill ``noise`` with blocks of L1 at most ``radius``, uniformly; False if a zero got a minus, and all is void."""
+    """Fill ``noise`` with uniform blocks of L1 at most ``radius``; False if a zero got a minus sign."""
     start = 0
     for size in sizes:
         block = noise[start : start + size]

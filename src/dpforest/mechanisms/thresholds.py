@@ -15,7 +15,7 @@ LEAST_TAIL = 2.0**-1000
 
 @lru_cache(maxsize=256)
 def threshold(scale: Rate | Fraction, delta: Fraction, rows: int = 1) -> int:
-    """The least threshold that values which at most ``rows`` records bring reach with probability at most ``delta``.
+    """The least threshold that values of at most ``rows`` records reach with probability at most ``delta``.
 
     ``scale`` is the rate of two-sided geometric noise or the variance of discrete Gaussian noise.
     """
@@ -32,7 +32,7 @@ def threshold(scale: Rate | Fraction, delta: Fraction, rows: int = 1) -> int:
 
 
 def reach(least: int, scale: Rate | Fraction, rows: int = 1) -> float:
-    """The probability, rounded up, that of the values which ``rows`` records bring one reaches the threshold ``least``.
+    """The probability, rounded up, that any value of only ``rows`` records reaches the threshold ``least``.
 
     Each value has noise of its own, so it is at most the sum of g(m) = P(m + noise >= least) over these values, m being the
     records of each. Up to ``least`` the steps of g grow, so g lies below its chord from 1 to ``rows``, and g(m) / m is

@@ -333,7 +333,7 @@ class SoftAgreement(Criterion):
 
 @dataclass(frozen=True)
 class ResidualGain(Criterion):
-    """How far the children lean to some classes and from others: ``sum over children and classes of max(G_c, 0)``.
+    """The preference of children for some classes: ``sum over children and classes of max(G_c, 0)``.
 
     G are the sums of the residuals of the child's records, see ``parts.leaves.ResidualSums``; over all classes they are 0.
     The max operator sees the own class of a record only; this also sees with which others the trees confuse it. For two

@@ -104,7 +104,7 @@ class PrivateLabel(LeafRelease):
 
 @dataclass(frozen=True)
 class TwoBinMean(LeafRelease):
-    """Noisy sums of 1-z and of z, with z the target as a fraction of its range; the mean is the second over their total.
+    """Noisy sums of 1-z and z for z the target's fraction of its range; the mean is their ratio.
 
     An empty leaf needs no special case, and no noise is scaled by a private size.
 
@@ -171,7 +171,7 @@ class Rotated(LeafRelease):
         return np.stack([size - margin, size + margin], axis=1) / 2, variance / (PARTS * most) ** 2 / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
-        """The factors of ``bands``; the margin has twice the stated variance, the size 1/mass**2 times that."""
+        """The factors of ``bands``; the margin has twice the stated variance, the size 2/mass**2 times it."""
         return 1.0, 1.0, ((PARTS / round(PARTS * self.mass)) ** 2 - 1) / 2
 
 
@@ -186,7 +186,7 @@ def rotated_sensitivity(parts: int, most: int) -> Sensitivity:
 
 
 def low_and_high(sums: np.ndarray) -> np.ndarray:
-    """Sums of S - z and of z ``(n_leaves, 2)``, z on a grid of S steps, from numbers of records and sums of z."""
+    """Sums of S - z and of z ``(n_leaves, 2)`` on a grid of S steps, from counts and sums."""
     return np.stack([TARGET_STEPS * sums[:, 0] - sums[:, 1], sums[:, 1]], axis=1)
 
 
@@ -232,7 +232,7 @@ class ResidualSums(LeafRelease):
         return counts, variance / (PARTS * most) ** 2 * (n_classes - 1) / n_classes / 2
 
     def noise(self, target: Target) -> tuple[float, float, float]:
-        """The factors of ``bands``; a sum has 2C/(C-1) times the stated variance, the size 1/mass**2 times that."""
+        """The factors of ``bands``; a sum's variance is 2C/(C-1) times the stated one, the size's 1/mass**2 times that."""
         n = target.n_values
         own, of_size = 2 * (n - 1) / n, 2 * n / (n - 1) * (PARTS / round(PARTS * self.mass)) ** 2
         return own, own, (of_size - n * own) / n**2

@@ -88,7 +88,7 @@ def _sums_below(forest: Forest, counts: np.ndarray, variances: np.ndarray) -> tu
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """Class shares pulled towards those of the parent, the more the noisier the counts.
+    """Class shares shrunk towards the parent's, more for noisier counts.
 
     ``share = (max(count, 0) + m * share of parent) / (sum of max(count, 0) + m)`` with m = ``strength`` standard deviations
     of the node's noise, and at least ``least`` records; the root is pulled towards equal shares. A leaf that holds nothing
@@ -128,7 +128,7 @@ class EvenShrinkage:
 
 
 def plain_shares(forest: Forest) -> Forest:
-    """The forest with class shares by its counts, those below 0 taken as 0; by the parent's where no count is above 0."""
+    """The forest with class shares by its non-negative counts, or the parent's where all are 0."""
     return replace(forest, shares=_shares(forest, np.zeros(forest.n_nodes)))
 
 
@@ -167,7 +167,7 @@ def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Prune:
-    """Drops splits below which every node agrees on the commonest class, so that rules stay short.
+    """Removes splits below which every node agrees on the commonest class, for shorter rules.
 
     Changes no majority vote. A bounded target has no classes to agree on and is left as it is.
 
@@ -245,7 +245,7 @@ class PruneBySignal:
 
 @dataclass(frozen=True)
 class LeastLeaf:
-    """Undoes splits that give a child less than ``share`` of what its tree holds [suihkonen2023, §4.5.1 on Rana et al.].
+    """Undoes splits if a child has less than ``share`` of its tree's records [suihkonen2023, §4.5.1 on Rana et al.].
 
     Sizes are sums of released counts. A split that is undone takes those below it along, so that what is left is the tree
     that would have stopped there; its counts have the noise of all leaves that it takes the place of.

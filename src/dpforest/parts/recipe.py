@@ -33,7 +33,7 @@ PART_FIELDS = (
 
 
 class Narrow(Part, Protocol):
-    """A step that removes candidates before a split is chosen, by values that it releases."""
+    """A step that removes candidates, by released values, before a split is chosen."""
 
     @property
     def share(self) -> float:
@@ -42,7 +42,7 @@ class Narrow(Part, Protocol):
     def narrow(
         self, candidates: Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
     ) -> Candidates:
-        """The candidates that may still be chosen, for the open nodes, of which ``first`` is the first; costs ``amount``."""
+        """The remaining candidates of the open nodes, numbered from ``first``; costs ``amount``."""
 
 
 class Choose(Part, Protocol):
@@ -56,7 +56,7 @@ class Choose(Part, Protocol):
 
 
 class Stages(Part, Protocol):
-    """The order in which trees grow, and what later trees use of the earlier ones; see ``growing``."""
+    """The order in which trees grow, and how later trees use earlier ones; see ``growing``."""
 
     in_sequence: ClassVar[bool] = False  # whether trees grow one at a time, each on all records
     by_residuals: ClassVar[bool] = False  # whether records also count by their residuals after the trees before
@@ -70,7 +70,7 @@ class Stages(Part, Protocol):
 
 @dataclass(frozen=True)
 class ByTarget(Part):
-    """Two parts, of which a recipe for both tasks uses the one that fits the target of the schema."""
+    """Two parts of a recipe for both tasks; the target of the schema selects one."""
 
     classes: Any
     bounded: Any
@@ -123,7 +123,7 @@ class Recipe:
     claim: str = ""
 
     def with_parameters(self, given: Mapping[str, Any] | None) -> "Recipe":
-        """A copy of the recipe with the given parameters set; raises for a name or a value that it does not take."""
+        """A copy of the recipe with the given parameters set; raises for unknown names or wrong values."""
         recipe = self
         for name, value in (given or {}).items():
             if name not in self.all_parameters:
@@ -159,12 +159,12 @@ class Recipe:
         return found
 
     def shaped(self, n_trees: int | None, depth: int | None) -> "Recipe":
-        """A copy of the recipe with the number of trees and the depth that the user asks for, in place of its rules."""
+        """A copy of the recipe with the user's number of trees and depth in place of its rules."""
         return replace(self, n_trees=n_trees or self.n_trees, depth=depth or self.depth)
 
     @property
     def parts(self) -> list[Part]:
-        """All parts that declare what they need; raises for a part that does not inherit from ``Part``."""
+        """All parts that declare their needs; raises for a part without the base ``Part``."""
         found = [part for name in PART_FIELDS if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
         for part in found:
             if Part not in type(part).__mro__:  # isinstance would ask for every attribute of the protocol, each time

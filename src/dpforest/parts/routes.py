@@ -88,7 +88,7 @@ class Routes:
         )
 
     def of_features(self, features: np.ndarray) -> "Routes":
-        """The routes that split on the given features; all routes if there are none of those."""
+        """The routes that split on the given features, or all routes if none does."""
         indices = np.flatnonzero(np.isin(self.features, features))
         return self.take(indices) if len(indices) else self
 
@@ -162,7 +162,7 @@ def children_of(counts: np.ndarray, candidates: Candidates, offsets: np.ndarray)
 def children_in_blocks(
     counts: np.ndarray, candidates: Candidates, offsets: np.ndarray, most: int
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """What ``children_of`` gives, for at most ``most`` valid candidates at a time, in an array that is used again.
+    """The result of ``children_of`` for blocks of at most ``most`` valid candidates, in a reused array.
 
     With them come the first candidate and the end of the block, candidates of all nodes being in a row.
     """
@@ -237,7 +237,7 @@ def _mark_features(valid, indices, features, wanted):
 
 @njit(cache=True, nogil=True)
 def _pick(valid, indices, features, n_features, coins, picked):
-    """Set ``picked`` to the candidate of a random feature that divides the node and a random route of it; 0 if none does."""
+    """Set ``picked`` to a random feature's random route that divides the node; 0 if none does."""
     n_routes = np.empty(n_features, dtype=np.int64)
     for node in range(valid.shape[0]):
         row = min(node, indices.shape[0] - 1)

@@ -24,7 +24,7 @@ WORTHWHILE = 1.25
 
 
 class Sampling(Part, Protocol):
-    """A rule for which trees a record belongs to, with a proof of how the losses of the trees add up."""
+    """A rule that assigns records to trees, with a proof of how the trees' losses compose."""
 
     def amount_per_tree(self, accountant: Accountant, amount: float, n_trees: int) -> float:
         """The amount that one tree may spend if all trees together may spend ``amount``, both in the accountant's unit."""
@@ -108,7 +108,7 @@ class PoissonBootstrap(Sampling):
 
 @dataclass(frozen=True)
 class SecretSample(Part):
-    """Each record takes part with the same probability, by a secret coin of its own; persons do, if they are protected.
+    """Poisson subsampling: each record (or protected person) takes part by a secret coin of its own.
 
     What is lost in records is won back in budget, so that a large table costs no more time than the sample. ``rows`` is how
     many records are wanted, or 0 for all; by default it is what the plan can use.

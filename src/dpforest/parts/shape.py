@@ -46,7 +46,7 @@ class HalfTheFeatures(Rule):
 
 @dataclass(frozen=True)
 class AllFeatures(Rule):
-    """A depth of m levels for m features, the most that a tree can have if each feature is used once on a path."""
+    """A depth of m levels for m features, as if each were used once on a path."""
 
     def value(self, facts: Facts) -> int:
         return facts.n_features
@@ -122,7 +122,7 @@ class FilledLeaves(Rule):
         return depth
 
     def risk(self, facts: Facts, depth: int) -> float:
-        """An upper bound, by Theorem 2, on the chance that some leaf is empty; 1 for less than one record a leaf."""
+        """A bound, by Theorem 2, on the chance of an empty leaf; 1 below one record a leaf."""
         n_rows = facts.n_rows / facts.n_trees if self.part else facts.n_rows
         epsilon = facts.epsilon if self.part else facts.epsilon / facts.n_trees
         even = n_rows / 2**depth
@@ -132,7 +132,7 @@ class FilledLeaves(Rule):
 
 
 def median_tail(distance: float, depth: int, epsilon: float) -> float:
-    """An upper bound on the chance that a leaf's size is ``distance`` or more from its even part [consul2020, Theorem 2].
+    """A bound on the chance that a leaf's size is ``distance`` off its even part [consul2020, Theorem 2].
 
     ``epsilon`` is that of one median. It is the smaller of the theorem's two bounds. They are about d Laplace draws, of
     scale 1/epsilon at the last level and half of that at each level above: the size of a child is that of its parent halved,
@@ -160,7 +160,7 @@ class Stop(Part, Protocol):
 
 @dataclass(frozen=True)
 class NoisySize(Stop):
-    """Splits nodes whose released counts sum to ``least`` or more, unless one class has all of that sum.
+    """Splits nodes with released counts of at least ``least`` in sum, unless one class has them all.
 
     Privacy:
         Claim: costs nothing.
@@ -200,7 +200,7 @@ class AboveNoise(Stop):
 
 @dataclass(frozen=True)
 class EstimatedSupport(Stop):
-    """Splits nodes whose children would hold more than sqrt(2) C t / epsilon records if rows divided evenly at every split.
+    """Splits nodes if evenly divided children would hold more than sqrt(2) C t / epsilon records.
 
     The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with
     the values that they have, the next one with the mean number of values, as in eq. 4.38. Rows are public or released.

@@ -46,7 +46,7 @@ class MeanOfShares(Vote):
 
 @dataclass(frozen=True)
 class PooledMargins(Vote):
-    """The class shares of the leaf times its number of records, so that full leaves weigh more than empty ones."""
+    """The class shares of the leaf times its number of records, so that large leaves weigh more."""
 
     def votes(self, forest: Forest) -> np.ndarray:
         sizes = np.maximum(forest.counts.sum(axis=1, keepdims=True), 0)

@@ -136,7 +136,7 @@ class Pure:
 
     @property
     def delta(self) -> float:
-        """The delta of all releases together, which is that of lists of values."""
+        """The delta of all released lists of values together."""
         return self.threshold_delta
 
     @cached_property
@@ -287,7 +287,7 @@ Accountant = Pure | ZCDP
 def make_accountant(
     epsilon: float, delta: float, rows: int = 1, threshold_delta: float = 0.0, share: Fraction = WHOLE
 ) -> Accountant:
-    """The accountant for a total loss of (epsilon, delta) for a record, or for a person with at most ``rows`` records.
+    """The accountant for a total (epsilon, delta) per record, or per person with at most ``rows`` records.
 
     ``threshold_delta`` is the part of delta that lists of values take; if it is all of delta, other releases are pure.
     ``share`` is the probability with which a unit takes part, by a secret coin of its own.
@@ -323,7 +323,7 @@ def make_accountant(
 
 
 def _as_written(value: Any) -> float:
-    """A number as the float that it is written as; ``nan`` for anything that is no number."""
+    """A number of any type as the float that it is written as; ``nan`` for anything else."""
     try:
         return as_written(value)
     except (TypeError, ValueError, OverflowError):

@@ -62,7 +62,7 @@ def float_below(value: float) -> float:
 
 
 def as_written(value: Any) -> float:
-    """The float for a number of any type that a person wrote, rounded down; raises if it is no number or too large."""
+    """A number of any type as a float, rounded down; raises if it is no number or too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         raise TypeError("not a number")
     if isinstance(value, numbers.Integral):
@@ -74,7 +74,7 @@ def as_written(value: Any) -> float:
 
 
 def divide(amount: float, weights: Sequence[Number]) -> list[float]:
-    """Amounts in proportion to ``weights`` whose exact sum is at most ``amount``; the last one is what the others leave."""
+    """Amounts in proportion to ``weights`` with an exact sum of at most ``amount``; the last takes the rest."""
     if math.isinf(amount):
         return [math.inf if weight else 0.0 for weight in weights]
     return list(_divided(amount, tuple(weights), tuple(map(type, weights))))

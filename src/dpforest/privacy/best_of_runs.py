@@ -33,7 +33,7 @@ def log_delta_of_best(law: Logarithmic, rho: float, epsilon: float) -> float:
 
 @lru_cache
 def epsilon_of_one_run(law: Logarithmic, epsilon: float, delta: float) -> float:
-    """The epsilon, at the same delta, that a run may cost so that the best costs (epsilon, delta); rounded down.
+    """The epsilon of a run, at the same delta, for which the best costs (epsilon, delta); rounded down.
 
     With delta = 0 a run is pure; else it is zCDP with the rho that ``ZCDP`` gives for it.
     """
@@ -71,7 +71,7 @@ def concentrated(law: Logarithmic, rho: float) -> float:
 
 
 def charge_selection(ledger: Ledger, law: Logarithmic, of_run: float) -> None:
-    """Charge what releasing the best run costs on top of one that has cost ``of_run``, in the unit of the ledger's book.
+    """Charge the cost of releasing the best run beyond one run's ``of_run``, in the ledger's unit.
 
     With delta this is the difference of two rhos: of the one that has the search's epsilon at this delta, and of a run. The
     best is not zCDP with their sum at other deltas; so the charge says at which it holds.

@@ -50,7 +50,7 @@ def rounded(cost: Cost) -> float:
 
 
 def charged(entry: Entry, accountant: Accountant) -> Cost:
-    """What an entry costs without leaks, whose cost is infinite; sums that a scope keeps are not added up again."""
+    """The cost of an entry without leaks (which are infinite); sums kept by a scope are not repeated."""
     if not isinstance(entry, Scope):
         return Fraction(0) if isinstance(entry, Leak) else _amount(entry)
     if entry.known is not None:
@@ -89,7 +89,7 @@ def scopes(scope: Scope) -> Iterator[Scope]:
 
 @dataclass
 class Priced:
-    """An entry with its cost and its share of the whole loss; of a scope, also all entries inside it in the same form."""
+    """An entry with its cost and share of the whole loss; scopes include their entries likewise."""
 
     entry: Entry
     cost: Cost
@@ -107,7 +107,7 @@ class Priced:
 
 
 def priced(entry: Entry, accountant: Accountant, counted: bool = False) -> Priced:
-    """The entry with its cost and the costs of all entries inside it; with ``counted``, an infinite amount counts as 0."""
+    """The entry with its cost and its entries' costs; with ``counted``, infinite amounts count as 0."""
     if not isinstance(entry, Scope):
         cost = _amount(entry)
         return Priced(entry, Fraction(0) if counted and math.isinf(cost) else cost)
@@ -116,7 +116,7 @@ def priced(entry: Entry, accountant: Accountant, counted: bool = False) -> Price
 
 
 def shared(books: Iterable[tuple[Scope, Accountant]], counted: bool = False) -> list[Priced]:
-    """The root of each book with its share of the ledger's loss, down to single charges; shares of books add up to 1.
+    """The root of each book with its share of the ledger's loss, down to charges; books add up to 1.
 
     Entries of a scope have shares in proportion to their costs. With ``counted`` infinite amounts count as 0, and in a
     parallel scope the first of the largest entries has the whole share, since the others add nothing to the loss.
@@ -140,7 +140,7 @@ def _give(part: Priced, share: Fraction, counted: bool) -> None:
 
 
 def divided(share: Fraction, costs: Sequence[Cost]) -> list[Fraction]:
-    """Parts of a share, one for each cost and in proportion to it; equal parts where the sum of costs is infinite or 0."""
+    """Parts of a share in proportion to costs; equal parts where their sum is infinite or 0."""
     total = joined("sequential", costs)
     if not total or math.isinf(total):
         return [share / len(costs) for _ in costs]

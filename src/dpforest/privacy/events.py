@@ -32,7 +32,7 @@ OLD_LABELS = tuple(
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a release was for, or which steps a scope holds. Parts from outside the library have kinds of their own."""
+    """The purpose of a release, or the steps in a scope. Parts from outside the library have kinds of their own."""
 
     kind: str
     step: str | None = None  # the name of the step, of a release that is made in several steps
@@ -53,7 +53,7 @@ class Purpose:
 
     @property
     def without_numbers(self) -> "Purpose":
-        """The kind and the step alone, which are equal for purposes that differ by numbers only."""
+        """The kind and the step, without the numbers in which like purposes differ."""
         return Purpose(self.kind, self.step)
 
     def to_dict(self, name: str, is_old: bool) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _old_purpose(label: str) -> Purpose:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The name of the mechanism that ran, with the parameters from which its loss can be computed again.
+    """The name of a mechanism, with the parameters that determine its loss.
 
     Parameters are how far one record moves the value, and how strongly the mechanism ran. Choices have the ``width`` of
     their bound and a ``rate``, geometric and K-norm noise ``l1`` and a ``rate``, Gaussian noise ``l2_squared`` and a

@@ -168,14 +168,14 @@ def _ran(name: str, **parameters: int | Rate | Fraction) -> Mechanism:
 # Cached, as the next two: trees of a sequence ask for the same amounts, and exact fractions are slow.
 @lru_cache(maxsize=1024)
 def _choice(accountant: Accountant, name: str, amount: float, width: int) -> tuple[Rate, Mechanism]:
-    """The rate at which a choice among scores of this width costs ``amount``, and what is charged for it."""
+    """The rate at which a choice among scores of this width costs ``amount``, and its charge."""
     rate = Rate.below(accountant.strength(name, amount) / width)
     return rate, _ran(name, width=width, rate=rate)
 
 
 @lru_cache(maxsize=1024)
 def _noise(accountant: Accountant, amount: float, sensitivity: Sensitivity) -> tuple[Rate | Fraction, Mechanism]:
-    """The rate of geometric noise, or the variance of Gaussian noise, that costs ``amount``, and what is charged for it."""
+    """The rate of geometric noise, or variance of Gaussian noise, for ``amount``, and its charge."""
     strength = accountant.strength(accountant.noise, amount)
     if accountant.noise == "gaussian":
         variance = Gaussian.rounded(Fraction(sensitivity.l2_squared) / strength)
@@ -186,7 +186,7 @@ def _noise(accountant: Accountant, amount: float, sensitivity: Sensitivity) -> t
 
 @lru_cache(maxsize=1024)
 def _joint_noise(accountant: Accountant, amount: float, blocks: Blocks) -> tuple[Rate | Fraction, Mechanism]:
-    """The rate of K-norm noise, or the variance of Gaussian noise, that costs ``amount``, and what is charged for it."""
+    """The rate of K-norm noise, or variance of Gaussian noise, for ``amount``, and its charge."""
     if accountant.noise == "gaussian":
         variance = Gaussian.rounded(blocks.l2_squared / accountant.strength("gaussian", amount))
         return variance, _ran("gaussian", l2_squared=blocks.l2_squared, variance=variance)

@@ -121,7 +121,7 @@ class Ledger:
 
     @property
     def open_scopes(self) -> tuple[Scope, ...]:
-        """The scopes that are open, from the root of the open book to the one that the next charge is entered in."""
+        """The open scopes, from the root of the open book to the scope of the next charge."""
         return tuple(self._open)
 
     @property
@@ -222,7 +222,7 @@ class Ledger:
         composition.settle(self._open[-1], self.accountant)
 
     def _check_thresholds(self, mechanism: Mechanism) -> None:
-        """Raise if the last charge is for a list of values, and the deltas of all lists are more than the book has."""
+        """Raise if the deltas of all released lists exceed the book's, after a charge for a list."""
         if THRESHOLD_DELTA not in mechanism.parameters:
             return
         if len(self._open) > 1:
@@ -236,7 +236,7 @@ class Ledger:
             raise BudgetError.over("a list of values", float(asked), left, float(most), "delta")
 
     def _charged(self) -> Fraction | float:
-        """What all charges of the open book cost, as an exact fraction; leaks, whose cost is infinite, are left out."""
+        """The exact cost of all charges of the open book as a fraction, without (infinite) leaks."""
         return composition.charged(self.root, self.accountant)
 
     def leak(self, purpose: Purpose | str, reason: str) -> None:
@@ -281,7 +281,7 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Ledger":
-        """The ledger that ``to_dict`` wrote; those of earlier versions have a text for each purpose, and no format."""
+        """The ledger written by ``to_dict``; earlier versions have a text for each purpose, and no format."""
         rows = content.get("rows_of_unit", 1)
         ledger = cls(make_accountant(float(content["epsilon"]), content["delta"], rows))
         ledger.books, ledger.proof, ledger.is_old = [], content.get("proof", ""), "format" not in content
@@ -302,6 +302,6 @@ class Ledger:
 
 
 def _taken(book: Book) -> Fraction:
-    """The epsilon that a book takes from later ones: what a pure book spent, or all that one with delta may spend."""
+    """The epsilon unavailable to later books: what a pure book spent, or all that one with delta may spend."""
     accountant = book.accountant
     return exact(accountant.epsilon if accountant.delta else accountant.epsilon_of(book.total))

@@ -32,7 +32,7 @@ WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
 
 @dataclass(frozen=True)
 class Before:
-    """What a statement says of an earlier model that the fit started from: its own loss, and which model it is."""
+    """The statement on an earlier model from which the fit started: its own loss, and which model it is."""
 
     epsilon: float
     delta: float
@@ -45,7 +45,7 @@ class Before:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Before":
-        """What ``asdict`` made of it; raises for values that no fit has."""
+        """The object written by ``asdict``; raises for impossible values."""
         texts = content["unit"], content["recipe"], content["trained_on"] or "", content["digest"] or ""
         epsilon, delta = float(content["epsilon"]), float(content["delta"])
         sound = isinstance(content["holds"], bool) and content["unit"] in UNITS and epsilon >= 0 and 0 <= delta <= 1
@@ -56,7 +56,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a fitted model promises about privacy, for whom, and why the promise may not hold.
+    """The privacy promise of a fitted model, its unit, and the reasons why it may not hold.
 
     ``holds`` is True only when the stated loss covers everything that the model reveals about its records. ``unit`` is what
     is added or removed: a record, or a person with all records that carry its id, of which at most ``rows`` were used.
@@ -83,7 +83,7 @@ class Statement:
 
     @property
     def proof(self) -> str:
-        """A phrase that says who proved that the charges cover what was released; see ``proof_in_words``."""
+        """A phrase on who proved that the charges cover the releases; see ``proof_in_words``."""
         return proof_in_words(self.recipe, self.variant, self.own_recipe, self.outside)
 
     @property
@@ -129,7 +129,7 @@ class Statement:
 
     @property
     def in_all(self) -> tuple[float, float, str]:
-        """Epsilon and delta of this fit and all earlier models together, and the unit in all tables that they hold for.
+        """Epsilon and delta of this fit and all earlier models together, and their common unit.
 
         Privacy:
             Claim: what is said of a unit that was in the tables of all these fits.
@@ -176,7 +176,7 @@ class Statement:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "Statement":
-        """The statement that ``to_dict`` wrote; raises for values that no statement has."""
+        """The statement written by ``to_dict``; raises for impossible values."""
         names = ("holds", "adjacency", "unit", "recipe", "variant")
         if not isinstance(content["holds"], bool):
             raise ValueError("A statement holds or does not.")
@@ -202,7 +202,7 @@ class Statement:
 
 
 def group_loss(epsilon: float, delta: float, units: int) -> tuple[float, float]:
-    """Epsilon and delta for several units at once, each of them a step to a neighbour; two, if one is replaced."""
+    """Epsilon and delta for several units at once (group privacy); two, if neighbours replace a record."""
     grown = delta * math.fsum(math.exp(min(step * epsilon, 700.0)) for step in range(units)) if delta else 0.0
     return units * epsilon, min(1.0, grown)
 
@@ -227,7 +227,7 @@ def _row_epsilon(content: dict[str, Any]) -> float | None:
 
 
 def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequence[str]) -> str:
-    """A phrase that says who proved that the charges of a fit with this recipe cover what it releases."""
+    """A phrase on who proved that the charges of a fit with this recipe cover its releases."""
     name = f"own recipe {recipe!r}" if own_recipe else f"recipe {recipe!r} of the library"
     if outside:
         return (
@@ -245,7 +245,7 @@ def proof_in_words(recipe: str, variant: str, own_recipe: bool, outside: Sequenc
 
 
 def large_delta(delta: float, declared: int | None, measured: Estimate | None) -> list[str]:
-    """A note in a list if delta is above 1 / (number of rows), by a number that is public or was released; else no note."""
+    """A note in a list if delta is above 1 / (public or released number of rows); else none."""
     rows = declared if declared is not None else 0 if measured is None else measured.value
     if delta * rows <= 1:
         return []

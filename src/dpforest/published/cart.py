@@ -148,7 +148,7 @@ def least_gini(choices: list[Choice]) -> Choice | None:
 
 
 def exact_best(sample: Sample, features: np.ndarray, records: np.ndarray) -> Choice | None:
-    """The split of least Gini index of some features, at a midpoint or a value; None if they divide no records."""
+    """The split of least Gini index of some features, at a midpoint or value; None without one."""
     return least_gini([splits.best_choice() for splits in sample.offers(features, records)])
 
 
@@ -166,7 +166,7 @@ def grow(
     choose: Callable[[np.ndarray, int], Choice | None],
     keep: Callable[[np.ndarray, int], np.ndarray],
 ) -> Node:
-    """The root of a tree that stops on pure nodes, on fewer than two records, at ``depth``, or where nothing is chosen.
+    """The root of a tree that stops at pure or single-record nodes, at ``depth``, or without a choice.
 
     ``choose(records, level)`` gives the split of a node, ``keep(class counts, level)`` the counts that it keeps.
     """

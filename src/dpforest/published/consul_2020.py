@@ -111,7 +111,7 @@ def split_range(ranges: Ranges, split: Split) -> tuple[Ranges, Ranges]:
 
 
 def _narrow(ranges: Ranges, feature: int, allowed: tuple, can_be_split: bool) -> Ranges:
-    """The ranges with that of one feature replaced, or without the feature if it cannot be split."""
+    """The ranges with one feature's replaced, or without that feature if it cannot be split."""
     if can_be_split:
         return ranges | {feature: allowed}
     return {index: other for index, other in ranges.items() if index != feature}
@@ -154,7 +154,7 @@ def _random_subsets(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _median(column: np.ndarray, allowed: tuple[float, float], epsilon_1: float, rng: np.random.Generator) -> float:
-    """A threshold between the drawn j-th value and the next, or anywhere in the range if there is no next one."""
+    """A threshold between the drawn j-th value and the next, or anywhere beyond the last."""
     n = len(column)
     j = 1 + exponential_choice(-np.abs(n - 2.0 * np.arange(1, n + 1)), epsilon_1 / 2, rng) if n else 0
     if 0 < j < n:

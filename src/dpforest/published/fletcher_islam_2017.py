@@ -105,7 +105,7 @@ def _draw_splits(
 def _narrowed(
     domain: Domain, low: np.ndarray, high: np.ndarray, features: np.ndarray, thresholds: np.ndarray, child: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest value of each feature that children can hold, from those of their parents."""
+    """The lowest and the highest value of each feature in children, from their parents' ranges."""
     nodes = np.arange(len(child))
     numeric, last = domain.is_numeric[features], child > 0
     lowest, highest = low[nodes, features], high[nodes, features]

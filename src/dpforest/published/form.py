@@ -57,7 +57,7 @@ class Published:
 
 
 def get_published(name: str) -> Published:
-    """The printed algorithm of the recipe of that name, which must have one."""
+    """The printed algorithm of the recipe with that name."""
     published: Published = import_module(f"dpforest.published.{name.replace('-', '_')}").PUBLISHED
     return published
 
@@ -68,7 +68,7 @@ def laplace(counts: np.ndarray, scale: float, rng: np.random.Generator) -> np.nd
 
 
 def exponential_choice(scores: np.ndarray, rate: float, rng: np.random.Generator) -> int:
-    """An index drawn with probability proportional to exp(rate * score); that of the best score at an infinite rate."""
+    """An index drawn with probability proportional to exp(rate * score), or the best at infinite rate."""
     if np.isinf(rate):
         return int(np.argmax(scores))
     return int(np.argmax(rate * scores + rng.gumbel(size=len(scores))))

@@ -64,7 +64,7 @@ class DiffPid3:
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
-    """The roots of the pruned trees, of which the paper has one; delta counts the leaves as a level, the depth does not."""
+    """The roots of the pruned trees (one in the paper); delta counts the leaves as a level."""
     delta, table = recipe.depth + 1, Values.of(rows, recipe)
     grower = DiffPid3(table, epsilon_per_query(epsilon / recipe.n_trees, delta), delta, rng)
     everything = np.arange(rows.n_rows), np.arange(len(table.attributes))

@@ -33,7 +33,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Values:
-    """A table of attributes; ``cells`` numbers value v of attribute a and class c as (first[a] + v) * n_classes + c."""
+    """A table of attributes; ``cells`` numbers value v of attribute a and class c consecutively."""
 
     attributes: tuple[Attribute, ...]
     target: np.ndarray
@@ -93,7 +93,7 @@ def split_records(records: np.ndarray, attribute: Attribute) -> list[np.ndarray]
 
 
 def prune_tree(node: Node) -> None:
-    """Remove the children of nodes by lines 37 to 50, in one walk from the leaves up, which does what repeated walks do."""
+    """Remove the children of nodes by lines 37 to 50, in one walk from the leaves up."""
     for child in node.children:
         prune_tree(child)
     if not node.children or any(child.children for child in node.children):

@@ -78,7 +78,7 @@ class Offers:
 
     @classmethod
     def of(cls, column: np.ndarray, feature: Feature) -> "Offers":
-        """The splits at each category in the column, or at points of the set range; missing numbers are never in child 0."""
+        """The splits at each category, or at points of the set range; missing numbers never go to child 0."""
         if isinstance(feature, Categorical):
             sizes = np.bincount(column)
             values = np.flatnonzero(sizes)
@@ -147,7 +147,7 @@ class Grower:
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
 
     def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:
-        """A split of one of K random features, each of which draws one first; None if no feature is left with two values."""
+        """A split of one of K random features; None if no feature is left with two values."""
         columns = enumerate(self.part.columns)
         left = [feature for feature, column in columns if feature not in used and not _is_constant(column[records])]
         drawn = self.rng.permutation(left)[: self.n_features].astype(int)

@@ -1,4 +1,4 @@
-"""The catalogue of recipes, and the planner of the default one. Sees public facts."""
+"""The catalogue of recipes, and the planner of the default recipe. Sees public facts."""
 
 from dpforest.parts.recipe import Recipe
 from dpforest.recipes.catalogue import get_recipe, is_listed, list_recipes

@@ -47,7 +47,7 @@ def is_of_catalogue(recipe: Recipe) -> bool:
 
 
 def is_listed(recipe: Recipe) -> bool:
-    """Whether a recipe is the catalogue's of that name, apart from parameters that ``with_parameters`` can set."""
+    """Whether a recipe is the catalogue's of that name, apart from its settable parameters."""
     try:
         # A part from outside may say of itself that it equals any other.
         return not outside_parts(recipe) and equals_listed(recipe)
@@ -67,7 +67,7 @@ def equals_listed(recipe: Recipe) -> bool:
 
 
 def _changed(recipe: Recipe, known: Recipe) -> dict[str, Any]:
-    """The parameters in which a recipe differs from that of the catalogue, with their values in the recipe."""
+    """The parameters in which a recipe differs from its catalogue entry, with the recipe's values."""
     usual = known.settings()
     return {
         name: value

@@ -1,4 +1,4 @@
-"""Names of parameters that people bring from other libraries, and what to use here. Public values only."""
+"""Parameter names of other libraries, each with what to use here. Public values only."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
@@ -62,7 +62,7 @@ OF_SEARCH = {
 
 
 def named_here(init: Callable[P, None], instead: Mapping[str, str] | None = None) -> Callable[P, None]:
-    """The constructor of an estimator, which refuses arguments that it does not take with what to use in their place.
+    """The constructor of an estimator, which answers unknown arguments with their counterparts here.
 
     Its signature stays what scikit-learn reads parameters from. ``instead`` has the hints of what is no forest.
     """
@@ -79,7 +79,7 @@ def named_here(init: Callable[P, None], instead: Mapping[str, str] | None = None
 def refuse_unknown(
     owner: object, names: Iterable[str], known: Collection[str], instead: Mapping[str, str] | None = None
 ) -> None:
-    """Raise ``UnknownParameterError`` for the first name that is not known, with what to use in its place."""
+    """Raise ``UnknownParameterError`` for the first unknown name, with its counterpart here."""
     for name in names:
         if name not in known:
             raise UnknownParameterError(f"{type(owner).__name__} has no parameter {name!r}{_hint(name, known, instead)}")

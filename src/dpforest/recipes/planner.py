@@ -185,7 +185,7 @@ def few_rows(product: float, facts: Facts) -> Recipe:
 
 
 def one_more(product: float, facts: Facts) -> Shape:
-    """The shape of a single tree that corrects an earlier model, as deep as one that stands alone.
+    """The shape of a single tree correcting an earlier model, as deep as a single tree alone.
 
     Of more classes the steps of leaves are in all directions at once, and in full they would go too far.
     """
@@ -253,7 +253,7 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
 
 
 def _phases_before(shape: Shape, facts: Facts, depth: int | None) -> tuple[Phase, ...]:
-    """The phases of trees that come before those that choose their splits: one deep tree and marginal trees."""
+    """The phases of trees before those that choose their splits: one deep tree and marginal trees."""
     phases = []
     if shape.one_tree:
         tree = one_tree(shape.one_tree * rows_epsilon(facts), facts)
@@ -338,7 +338,7 @@ LARGEST_SQUARE = max(
 
 
 def plan_forest(facts: Facts, n_trees: int | None = None, depth: int | None = None) -> Recipe:
-    """The recipe that is planned for these facts; ``n_trees`` and ``depth`` are what the user asks for, if anything."""
+    """The recipe planned for these facts; ``n_trees`` and ``depth`` are the user's wishes, if any."""
     product = rows_epsilon(facts)
     kind = {None: "a number", 1: "two classes", 2: "two classes"}.get(facts.n_classes, "more classes")
     if facts.delta > 0:
@@ -375,7 +375,7 @@ def _plan_for(product: float, kind: str, facts: Facts, n_trees: int | None, dept
 
 
 def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
-    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit fails after a part of its budget is spent."""
+    """Whether the Gaussian noise of every leaf fits 64 bits, so that no fit fails half-way."""
     root = math.sqrt(-math.log(facts.delta))
     # A quarter of the least that (epsilon, delta) gives: up to 0.62 of it goes to the target's range, and a little to the
     # number of rows.

@@ -158,7 +158,7 @@ class Domain:
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """Where the codes of each feature begin in an array over all codes, ``(n_features + 1,)``; the last is their end."""
+        """The start of each feature's codes in an array over all codes, and the end, ``(n_features + 1,)``."""
         return np.concatenate([[0], np.cumsum(self.n_codes)])
 
     @cached_property
@@ -187,7 +187,7 @@ class Domain:
         return int(np.where(self.is_wide, DIGITS, self.n_codes).max())
 
     def runs(self, features: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """The codes ``(n_routes, 2)``, from and to, that routes of wide features send to the first child; -1 of others.
+        """The first and end codes ``(n_routes, 2)`` that routes of wide features send to the first child; else -1.
 
         Routes are given by their features, which may be -1, and ``entries`` ``(n_routes, route_width)``. Without a wide
         feature there are no rows.
@@ -245,7 +245,7 @@ def entries_of(runs: np.ndarray) -> np.ndarray:
 
 
 def _listed(part: Feature, texts: Sequence[str]) -> Feature:
-    """The part with a learnt list, if it is to have one; without a value in it, the part keeps its buckets."""
+    """The part with a learnt list, if it is to have one; with an empty list it keeps its buckets."""
     return Categorical(tuple(texts), learn=True) if isinstance(part, Categorical) and part.learn and texts else part
 
 

@@ -74,7 +74,7 @@ ANY_TARGET = (
 def draft(
     kinds: Mapping[str, str], target: str | None, format: Format | None = None, with_patterns: bool = True
 ) -> dict[str, Any]:
-    """The entries of a schema file, for columns by name with their kind; what a person has to fill in is ``UNFILLED``."""
+    """The entries of a schema file for columns of given kinds; open entries are ``UNFILLED``."""
     columns = {name: kind for name, kind in kinds.items() if name != target and kind != UNUSABLE}
     features = {name: ENTRIES[kind] for name, kind in (_by_patterns(columns) if with_patterns else columns).items()}
     own: dict[str, object] = {"name": UNFILLED if target is None else target, "kind": UNFILLED}
@@ -104,7 +104,7 @@ def _by_patterns(kinds: dict[str, str]) -> dict[str, str]:
 
 
 def toml_draft(content: Mapping[str, Any]) -> str:
-    """The draft as TOML text, with comments on what belongs to each entry, and on what would make it sharper."""
+    """The draft as TOML text, with comments that explain each entry and possible additions."""
     has_pattern = any(ANY in name for name in content["features"])
     entries = content.get("format", {})
     lines = [

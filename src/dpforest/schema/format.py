@@ -79,7 +79,7 @@ class Format:
         return Format, tuple((values | {"missing_in": dict(self.missing_in)}).values())
 
     def iso_date(self, text: str) -> str:
-        """A date that is written in the order of the format, as ISO 8601 writes it; any other text as it is."""
+        """A date in the order of the format as ISO 8601 text; any other text unchanged."""
         found = _DATE.match(text) if DATES[self.dates] else None
         if found is None:
             return text
@@ -92,7 +92,7 @@ class Format:
         return f"separator {names.get(self.separator, repr(self.separator))}, encoding {self.encoding}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The entries that differ from those of a plain CSV file, as plain values."""
+        """The entries in which the format differs from a plain CSV file, as plain values."""
         plain = Format()
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         content |= {"missing": list(self.missing), "missing_in": {name: list(own) for name, own in self.missing_in.items()}}
@@ -100,7 +100,7 @@ class Format:
 
     @classmethod
     def from_dict(cls, content: Any) -> "Format":
-        """The format with the entries of a schema file; raises ``SchemaError`` for others."""
+        """The format with the entries of a schema file; raises ``SchemaError`` for unknown entries."""
         known = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or not set(content) <= set(known):
             raise SchemaError(f"The entry 'format' of a schema file has entries of these names only: {', '.join(known)}.")
@@ -120,7 +120,7 @@ def _words(name: str, words: Any) -> tuple[str, ...]:
 
 
 def _known_encoding(name: Any) -> str:
-    """The name of an encoding as Python has it; raises unless what a byte stands for depends on its own character alone.
+    """Python's name of an encoding; raises unless each byte is decoded without regard to earlier characters.
 
     Where it depends on bytes long before it, one record could change how the next are read.
     """

@@ -194,7 +194,7 @@ FIRST = (1023 + LEAST) << BITS
 
 @cache
 def distances() -> np.ndarray:
-    """The distances from the centre, ``(N_SIDE + 1,)``, at which the bins of one side begin, and at which the last ends."""
+    """The distances from the centre, ``(N_SIDE + 1,)``, of the edges of the bins of one side."""
     exponents = np.arange(LEAST, MOST)[:, None]
     begins = np.ldexp(1 + np.arange(1 << BITS) / (1 << BITS), exponents).ravel()
     found = np.append(begins, 2.0**MOST)

@@ -1,4 +1,4 @@
-"""The kinds of columns that a schema declares, each with what is public about it. Public values only."""
+"""The kinds of columns in a schema, each with its public facts. Public values only."""
 
 import math
 import numbers
@@ -31,7 +31,7 @@ MOST_LINE = 100
 
 
 def call(part: Any) -> str:
-    """The Python call that makes a schema or a part of one, without arguments that are as by default."""
+    """The Python call that makes a schema or a part of one, without default arguments."""
     arguments: list[str] = []
     for index, each in enumerate(fields(part)):
         value = getattr(part, each.name)
@@ -56,7 +56,7 @@ def _lines(entries: list[str]) -> str:
 
 
 class _Between:
-    """A kind whose values lie in a ``range``, with bounds of which each may be missing."""
+    """A kind whose values lie in a ``range``; each bound may be missing."""
 
     lower: Any
     upper: Any
@@ -99,7 +99,7 @@ class _Ranged(_Between):
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value that is told apart from those beyond; of 64 bits where there is no bound."""
+        """The least and the greatest value told apart from those beyond; a missing bound is that of 64 bits."""
         lower = -MOST_NUMBER if self.lower is None else float(self.lower)
         return lower, MOST_NUMBER if self.upper is None else float(self.upper)
 
@@ -207,7 +207,7 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Date(_Between):
-    """A feature of dates, or with ``time`` of points in time, which are those of UTC.
+    """A feature of dates, or with ``time`` of points in time in UTC.
 
     Bounds are dates (or points in time), or such as ISO 8601 writes them; dates outside are clipped. Trees ask for the day
     (with ``time`` the second), and also for the weekday and the month (with ``time`` also the hour).
@@ -246,7 +246,7 @@ class Date(_Between):
 
 
 def _moment(value: Any) -> datetime:
-    """A date or a point in time, given as such or as ISO 8601 text, as a point in time of UTC."""
+    """A date, point in time or ISO 8601 text as a point in time of UTC."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     elif not isinstance(value, datetime):

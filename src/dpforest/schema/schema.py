@@ -95,7 +95,7 @@ class Schema:
 
     @property
     def id_column(self) -> str | None:
-        """The name of the column that says whose row it is, if the schema states one."""
+        """The name of the column with the ids of persons, if the schema states it."""
         return self.one_row_per_person if isinstance(self.one_row_per_person, str) else None
 
     @property
@@ -245,7 +245,7 @@ def _check_storable(values: Any) -> None:
 
 
 def json_text(content: Mapping[str, Any]) -> str:
-    """The entries of a schema file as JSON, in which somebody who signs it sees every character."""
+    """The entries of a schema file as JSON in which every character can be seen."""
     return without_hidden(to_json(content, indent=1, ensure_ascii=False) + "\n", _json_escape)
 
 
@@ -277,7 +277,7 @@ def _toml_escape(character: str) -> str:
 def toml_tables(
     content: Mapping[str, Any], comments: Callable[[Mapping[str, Any]], Iterable[str]] = lambda part: ()
 ) -> list[str]:
-    """The lines of TOML for the format if there is one, the target and each feature, with the comments on each below it."""
+    """The lines of TOML for the format, the target and each feature, each followed by its comments."""
     tables = [("format", content["format"])] if "format" in content else []
     tables += [("target", content["target"])]
     tables += [(f"features.{toml_value(name)}", part) for name, part in content["features"].items()]

@@ -1,4 +1,4 @@
-"""What a schema says and what it does not say, in words for people. Public values only."""
+"""The facts that a schema states or lacks, in words for people. Public values only."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ TO_PROTECT = "groups and max_rows_per_person (on the command line: --groups and 
 
 
 def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".format) -> str:
-    """The possible values of a column, such as "0 to 120, whole numbers" or "any number"; "" if it has a list."""
+    """The possible values of a column, such as "0 to 120, whole numbers"; "" if it has a list."""
     if isinstance(part, Categorical):
         return "" if part.categories else "any text" if part.learn else f"any text, in {BUCKETS} buckets"
     if isinstance(part, Date):
@@ -47,7 +47,7 @@ def in_words(part: Feature | Target, figure: Callable[[Any], str] = "{:,}".forma
 
 
 def how_found(part: Feature | Target) -> str:
-    """How a fit finds out what a schema does not say of a column, such as where its numbers lie; "" if nothing."""
+    """How a fit finds facts that a schema lacks, such as where numbers lie; "" if there are none."""
     if isinstance(part, Categorical):
         return "; a part of the budget buys a list of the common ones" if part.learn else ""
     if not isinstance(part, Numeric | Bounded) or part.has_bounds:
@@ -78,7 +78,7 @@ class Unknown:
 
 
 def unknowns(schema: Schema) -> list[Unknown]:
-    """The facts that a schema does not state, each with the columns that lack it; to state them is optional."""
+    """The facts that a schema lacks, each with its columns; stating them is optional."""
     parts, target = schema.features, schema.target
     ranges = tuple(name for name, part in parts.items() if isinstance(part, Numeric) and not part.has_bounds)
     lists = {name: part.learn for name, part in parts.items() if isinstance(part, Categorical) and part.by_text}

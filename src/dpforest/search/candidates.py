@@ -27,7 +27,7 @@ Model = DPForestClassifier | DPForestRegressor
 
 @dataclass(frozen=True)
 class Space:
-    """The estimator that candidates change, and the values and distributions that they are drawn from, as given."""
+    """The estimator under search, with the values and distributions of its candidates, as given."""
 
     estimator: Any
     given: Any
@@ -38,7 +38,7 @@ class Space:
         return [self.given] if isinstance(self.given, Mapping) else self.given
 
     def check(self) -> None:
-        """Raise unless candidates are dictionaries that set nothing but what may be searched."""
+        """Raise unless candidates are dictionaries that set searchable parameters only."""
         parts = self.parts
         if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, Mapping) for part in parts):
             raise ParameterError(f"param_distributions must be a dictionary or a list of them, not {shown(parts)}.")

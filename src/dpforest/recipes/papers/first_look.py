@@ -116,7 +116,7 @@ def mdl_cuts(table: np.ndarray, variance: float = 0.0) -> list[int]:
 
 
 def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
-    """The row at which to cut an interval of rows in two, or None if the gain is below the description length."""
+    """The row at which to cut an interval in two; None if the gain is below the description length."""
     whole = counts.sum(axis=0)
     if len(counts) < 2 or not whole.sum():
         return None
@@ -147,7 +147,7 @@ N_EVEN = 5
 
 @dataclass(frozen=True)
 class FirstLook(Part):
-    """A menu of cuts and features for all trees, from noisy class counts of each code of the features that it needs.
+    """A menu of cuts and features for all trees, from noisy class counts of codes.
 
     With ``cuts``, splits with a child for each value get one for each interval that class entropy and description length
     leave of the grid's bins [suihkonen2023, eq. 4.4], and one for missing. A feature without a cut has one value and is not
@@ -176,7 +176,7 @@ class FirstLook(Part):
             raise ParameterError(f"The share of the first look must lie in (0, 1), not {self.share!r}.")
 
     def release(self, counter: Counter, recipe: Recipe, amount: float, gate: Gate) -> tuple[Recipe, float]:
-        """The recipe with a menu that follows from the released counts, and what is left of ``amount``."""
+        """The recipe with a menu made of the released counts, and the rest of ``amount``."""
         domain, menu = counter.domain, recipe.propose
         wanted = domain.is_numeric & self.cuts & any(map(_by_bins, menu.kinds)) | self.select
         if not wanted.any():

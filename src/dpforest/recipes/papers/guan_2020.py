@@ -42,7 +42,7 @@ from dpforest.schema import Classes
 
 @dataclass(frozen=True)
 class SelectiveAggregation(Stages):
-    """Trees grow on most records; some are dropped by their errors on the others [suihkonen2023, §4.5.2 and Algorithm 4.2].
+    """Trees grow on most records; some are dropped by held-out errors [suihkonen2023, §4.5.2 and Algorithm 4.2].
 
     The trees are split at random into subsets of at most ``subset_size``. In each, round after round drops the tree without
     which the rest of the subset errs least, until one is left or ``n_rounds`` are over, and the best of the ensembles that

@@ -44,7 +44,7 @@ from dpforest.schema import Classes
 
 @dataclass(frozen=True)
 class TwoPhase(Stages):
-    """A fraction ``alpha`` of the trees grows as usual; the others on records drawn by how many of those trees err on them.
+    """A first fraction ``alpha`` of trees grows as usual, the rest on records weighted by its errors.
 
     A record takes part in a tree of the second phase with probability v/V, v of the V first trees being wrong about it. The
     printed weights v_i / sum(v) let one record be drawn any number of times.
