@@ -13,8 +13,8 @@ from tests.budget.stores import spend
 
 from dpforest import Budget, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
 from dpforest.budget import Cap, Loss, handle
-from dpforest.budget.account import Account
 from dpforest.budget.chain import losses_from_json, losses_to_json
+from dpforest.budget.totals import Account
 from dpforest.errors import BudgetDamagedError, BudgetError, ParameterError, shown_down, shown_up
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant

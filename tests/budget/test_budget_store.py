@@ -317,16 +317,6 @@ def test_entries_are_in_order_by_number_whatever_a_clock_says(budget, monkeypatc
     assert budget.spent == 0.5 + 2 * ONE[0].epsilon
 
 
-def test_entries_about_clocks_of_earlier_versions_count_for_nothing(budget):
-    spend(budget, 0.1)
-    with budget._store.appending() as (_, append):
-        append({"kind": "ask-clock", "by": "Ana", "clock": "2020-01-01T00:00:00+00:00"})
-    with budget._store.appending() as (_, append):
-        append({"kind": "set-clock", "by": "Ben", "asked": 3})
-    assert (budget.spent, len(budget.history())) == (0.1, 1)
-    budget.verify()
-
-
 def test_a_full_disk_refuses_the_release(budget):
     spend(budget, 0.1)
     connection = store._kept[budget.path].connection

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpforest.budget.account import Account, left_with_delta
-from dpforest.budget.totals import NOTHING, Cap, Loss, Sums
+from dpforest.budget.totals import NOTHING, Account, Cap, Loss, Sums, left_with_delta
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_rho
 from dpforest.privacy.amounts import exact

@@ -426,10 +426,10 @@ MUTANTS = (
            "CASE WHEN {value} <= {_number(cuts[middle])}", "show/test_sql_export.py"),
     # Budgets.
     Mutant("killed-fit-forgotten", "A reservation that is never settled is not counted.",
-           "budget/account.py", "self.settled.plus(self._finite).plus(more.finite)", "self.settled.plus(more.finite)",
+           "budget/totals.py", "self.settled.plus(self._finite).plus(more.finite)", "self.settled.plus(more.finite)",
            "budget/test_budget_store.py"),
     Mutant("killed-fit-with-delta-forgotten", "A reservation with delta that is never settled is not counted.",
-           "budget/account.py", "rest = self.settled.plus(self._any).plus(more.any)", "rest = self.settled.plus(more.any)",
+           "budget/totals.py", "rest = self.settled.plus(self._any).plus(more.any)", "rest = self.settled.plus(more.any)",
            "budget/test_budget_totals.py"),
     Mutant("failed-fit-for-nothing", "A fit that fails gives back what it has released.",
            "budget/fits.py", "            budget.settle(reservation, Loss.of_ledger(ledger))\n        raise",

@@ -7,8 +7,7 @@ An entry is a line of JSON that holds the hash of the one before; its own hash i
     reserve      a release begins: what it is, and every loss that it may end with
     settle       a release has ended: the entry that it settles, and its loss
 
-Entries are in order by their numbers; times are what a clock said, and count for nothing. Files of earlier versions may have
-entries of the kinds ask-clock and set-clock, which count for nothing either.
+Entries are in order by their numbers; times are what a clock said, and count for nothing.
 """
 
 import hashlib
@@ -19,16 +18,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dpforest.budget.account import Account
-from dpforest.budget.totals import Cap, Loss
-from dpforest.errors import AccountingError, BudgetDamagedError, ParameterError
+from dpforest.budget.totals import Account, Cap, Loss, left_with_delta
+from dpforest.errors import AccountingError, BudgetDamagedError
 
 FIRST = "0" * 64  # stands for the hash before the first entry
 UNITS = ("record", "person")
 MOST_OUTCOMES = 64
 MOST_ABOVE = 8  # data sets that one belongs to, each to the next
 MOST_CHARACTERS_OF_A_TIME = 40
-OF_CLOCKS = ("ask-clock", "set-clock")  # kinds of entries of earlier versions
 
 
 @dataclass
@@ -109,8 +106,7 @@ class Chain:
     def count(self, entry: dict[str, Any], found: str) -> None:
         """Add an entry that was checked to the accounts of its data set and of those that it belongs to."""
         kinds = {"create": self._create, "create-part": self._create, "reserve": self._reserve, "settle": self._settle}
-        if entry["kind"] not in OF_CLOCKS:
-            kinds[entry["kind"]](entry, found)
+        kinds[entry["kind"]](entry, found)
 
     def _create(self, entry: dict[str, Any], found: str) -> None:
         name, unit = entry["dataset"], entry["unit"]
@@ -143,10 +139,44 @@ def check_outcomes(outcomes: Sequence[Loss]) -> None:
         raise AccountingError(f"A release has 1 to {MOST_OUTCOMES} outcomes, each of them with a finite rho.")
 
 
-def check_unit(unit: str) -> None:
-    if unit not in UNITS:
-        raise ParameterError(f"The unit of a budget is one of {UNITS}, not {unit!r}.")
-
-
 def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def releases_of(entries: Sequence[dict[str, Any]], dataset: str) -> tuple[Chain, list[dict[str, Any]]]:
+    """What the entries add up to, and the releases that a data set is charged, each with what was spent by then."""
+    chain, releases = Chain(), {}
+    for entry in entries:
+        chain.count(entry, entry["hash"])
+        kind, number = entry["kind"], entry["number"]
+        if kind == "reserve" and dataset in (charged.name for charged in chain.datasets[entry["dataset"]].line):
+            worst = losses_from_json(entry["outcomes"])
+            about = {name: entry[name] for name in ("number", "time", "what", "dataset")}
+            releases[number] = about | {"state": "reserved", "outcomes": worst, "loss": None}
+        elif kind == "settle" and entry["reserve"] in releases:
+            number = entry["reserve"]
+            (loss,) = losses_from_json([entry["loss"]])
+            releases[number] |= {"state": "settled", "loss": loss}
+        else:
+            continue
+        releases[number]["spent"] = chain.datasets[dataset].account.spent
+    return chain, list(releases.values())
+
+
+def position_of(found: DataSet) -> dict[str, Any]:
+    """Cap, what is spent and left, and the same of the data set that it belongs to, and so on.
+
+    What is left is what all of them admit.
+    """
+    cap, line = found.account.cap, found.line
+    above = [position_of(parent) for parent in line[1:2]]
+    return {
+        "dataset": found.name, "unit": found.unit, "epsilon": cap.epsilon, "delta": cap.delta, "spent": found.account.spent,
+        "left": left_of(found), "left_with_delta": left_with_delta([charged.account for charged in line]),
+        "belongs_to": above[0] if above else None,
+    }  # fmt: skip
+
+
+def left_of(found: DataSet) -> float:
+    """The largest epsilon of one more release without delta that a data set and all that it belongs to admit."""
+    return min(charged.account.left for charged in found.line)

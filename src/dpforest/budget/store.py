@@ -33,13 +33,7 @@ SCHEMA = (
 # A file may come from anywhere: nothing in it is run, and its pages are not trusted. An entry is on the disk, and so is that
 # its journal is gone, when it is entered. A file of an earlier version may have entries in a log beside it: they are put in
 # the file, and the log goes.
-PRAGMAS = (
-    "trusted_schema = OFF",
-    "cell_size_check = ON",
-    "mmap_size = 0",
-    "synchronous = EXTRA",
-    "journal_mode = DELETE",
-)
+PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "synchronous = EXTRA", "journal_mode = DELETE")
 Append = Callable[[dict[str, Any]], tuple[int, str]]
 
 
@@ -94,24 +88,20 @@ class Store:
                 _close(kept)
             connection = self._connect("rwc")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 # Whoever made the file may have been stopped before there was a table in it.
-                if not _has_tables(connection):
-                    self._fill(connection)
+                is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+                for statement in SCHEMA if is_new else ():
+                    connection.execute(statement)
+                connection.execute("COMMIT")
             finally:
                 connection.close()
-
-    def _fill(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        if not _has_tables(connection):
-            for statement in SCHEMA:
-                connection.execute(statement)
-        connection.execute("COMMIT")
-        # The name of a new file is on the disk only when its folder is.
-        folder = os.open(Path(self.path).parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            if is_new:  # the name of a new file is on the disk only when its folder is
+                folder = os.open(Path(self.path).parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
 
     @contextmanager
     def reading(self) -> Iterator[Chain]:
@@ -287,10 +277,6 @@ def _is_mounted(path: str, device: int) -> bool:
     # Blanks in a path are written as \040.
     mounted = (re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in mounts.splitlines())
     return path in mounted
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
 
 
 def _close(kept: _Kept) -> None:

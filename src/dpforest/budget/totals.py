@@ -1,14 +1,17 @@
-"""What releases cost and add up to, and the cap on it. Sees charges only."""
+"""What releases cost and add up to, the cap on it, and the account of what is spent and reserved. Sees charges only."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import (
     ROUNDING,
+    SMALLEST,
     best_orders,
     log_delta_at,
     log_of,
@@ -16,9 +19,10 @@ from dpforest.privacy.accountants import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpforest.privacy.amounts import exact, round_up
+from dpforest.privacy.amounts import exact, round_down, round_up
 from dpforest.privacy.ledger import Ledger
 
+CLOSE = 1e-9
 Exact = Fraction | float  # a fraction, or infinity
 
 
@@ -183,3 +187,128 @@ def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
     """The epsilon that a divergence of this order has at delta, rounded up."""
     terms = (divergence, -log_of(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
     return max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms)))
+
+
+class _Worst(NamedTuple):
+    """The largest sums that a reservation can end with.
+
+    ``finite`` is over outcomes with a finite epsilon and ``any`` over all; ``drop`` is by how much outcomes with an infinite
+    epsilon stay below ``any``. None stands for no such outcome.
+    """
+
+    finite: Sums | None
+    any: Sums
+    drop: Sums | None
+
+
+NO_MORE = _Worst(NOTHING, NOTHING, None)
+
+
+class Account:
+    """What a data set has spent and what is reserved, and whether one more release is within its cap.
+
+    What a verdict needs of the open reservations is kept as they come and go, so it costs the same for any number of them.
+    """
+
+    def __init__(self, cap: Cap) -> None:
+        self.cap = cap
+        self.settled = NOTHING
+        self.open: dict[int, _Worst] = {}
+        self._finite = self._any = NOTHING
+        self._n_never_pure = 0  # open reservations without an outcome of finite epsilon
+        # Heaps of the drops in rho and in divergence with their numbers; of those that are settled none counts.
+        self._drops: tuple[list[tuple[Exact, int]], ...] = [], []
+
+    def reserve(self, number: int, outcomes: Sequence[Loss]) -> None:
+        worst = self.open[number] = self._worst_of(outcomes)
+        self._finite, self._any = self._finite.plus(worst.finite or NOTHING), self._any.plus(worst.any)
+        self._n_never_pure += worst.finite is None
+        if worst.drop is not None:
+            for heap, drop in zip(self._drops, worst.drop[1:], strict=True):
+                heappush(heap, (drop, number))
+
+    def settle(self, number: int, loss: Loss) -> None:
+        worst = self.open.pop(number)
+        self._finite, self._any = self._finite.minus(worst.finite or NOTHING), self._any.minus(worst.any)
+        self._n_never_pure -= worst.finite is None
+        self.settled = self.settled.plus(self.cap.sums(loss))
+
+    def admits(self, outcomes: Sequence[Loss]) -> bool:
+        """Whether a release may begin that ends with any one of these losses."""
+        return all(map(self.cap.admits, self._ends(self._worst_of(outcomes))))
+
+    @property
+    def spent(self) -> float:
+        """One epsilon for all that is settled and the worst of what is reserved."""
+        return max(map(self.cap.stated, self._ends()))
+
+    @property
+    def left(self) -> float:
+        """The largest epsilon that one more release without delta may have, rounded down; 0 if it is too little for any."""
+        cap = exact(self.cap.epsilon)
+        taken = [end.epsilon for end in self._ends() if end.epsilon <= cap]
+        plain = round_down(cap - Fraction(max(taken))) if taken else 0.0
+        left = max(plain if self.admits([Loss.pure(plain)]) else 0.0, self._largest(Loss.pure, self.cap.epsilon))
+        return left if left >= SMALLEST["epsilon"] else 0.0
+
+    @property
+    def rho_left(self) -> float:
+        """The largest rho that one more zCDP release may have, rounded down; 0 without a delta."""
+        if not self.cap.delta:
+            return 0.0
+        return self._largest(lambda rho: Loss(math.inf, rho), zcdp_rho(self.cap.epsilon, self.cap.delta))
+
+    def _largest(self, loss: Callable[[float], Loss], most: float) -> float:
+        """The largest amount whose loss fits, rounded down to a part in a billion of ``most``."""
+        if self.admits([loss(most)]):
+            return most
+        low, high = 0.0, most
+        while high - low > CLOSE * most:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.admits([loss(middle)]) else (low, middle)
+        return low
+
+    def _ends(self, more: _Worst = NO_MORE) -> list[Sums]:
+        """The largest sums that the open reservations and one more can end with: all pure, and with one that is not.
+
+        Sums are at most these at every end, so the cap admits every end if it admits these.
+        """
+        ends = []
+        if more.finite is not None and not self._n_never_pure:
+            ends.append(self.settled.plus(self._finite).plus(more.finite))
+        # Each column by itself: the least drop of all that may turn out not to be pure.
+        new = (None, None) if more.drop is None else more.drop[1:]
+        drops = [
+            [x for x in (self._least(heap), drop) if x is not None] for heap, drop in zip(self._drops, new, strict=True)
+        ]
+        if all(drops):
+            rho, divergence = map(min, drops)
+            rest = self.settled.plus(self._any).plus(more.any)
+            ends.append(Sums(math.inf, rest.rho - rho, rest.divergence - divergence))
+        return ends
+
+    def _least(self, heap: list[tuple[Exact, int]]) -> Exact | None:
+        """The least value in a heap whose reservation is open."""
+        while heap and heap[0][1] not in self.open:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def _worst_of(self, outcomes: Sequence[Loss]) -> _Worst:
+        sums = [self.cap.sums(loss) for loss in outcomes]
+        finite = [item for item in sums if item.epsilon < math.inf]
+        # Of the others the epsilon is known to be infinite, and is left out of the sums.
+        others = [item._replace(epsilon=Fraction(0)) for item in sums if item.epsilon == math.inf]
+        largest = _largest([*finite, *others])
+        return _Worst(_largest(finite) if finite else None, largest, largest.minus(_largest(others)) if others else None)
+
+
+def left_with_delta(accounts: Sequence[Account]) -> float:
+    """The largest epsilon of one more release, pure or zCDP, at the delta of the first cap, that all admit; rounded down."""
+    cap, rho = accounts[0].cap, min(account.rho_left for account in accounts)
+    if rho < SMALLEST["rho"]:
+        return 0.0
+    return min(*(account.left for account in accounts), cap.epsilon, zcdp_epsilon(rho, cap.delta) * (1 - CLOSE))
+
+
+def _largest(sums: list[Sums]) -> Sums:
+    return Sums(*(max(column) for column in zip(*sums, strict=True)))
