@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from dpforest.budget import Budget, Cap, Loss
-from dpforest.budget.account import Account
+from dpforest.budget.chain import position_of, releases_of
 from dpforest.budget.fits import loss_of_search, what_a_fit_is, what_a_search_is
 from dpforest.budget.handle import MOST_CHARACTERS_OF_WHAT
-from dpforest.budget.reading import position_of, releases_of
+from dpforest.budget.totals import Account
 from dpforest.errors import ParameterError, shown
 from dpforest.mechanisms import Logarithmic
 
