@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from dpforest.growing import choosing
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth
 from dpforest.parts.proposals import Menu
 from dpforest.privacy.gate import Gate
 from dpforest.records.counter import MemoryCounter

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpforest.growing.linear import Linear
-from dpforest.growing.order import Order
+from dpforest.growing.linear import Linear, Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import MaxOperator, SquaredError

@@ -8,8 +8,8 @@ from fractions import Fraction
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.growing.earlier import covers, is_better, share_of, starting
-from dpforest.growing.learnt_lists import learn_lists, threshold_delta
-from dpforest.growing.target_range import with_range
+from dpforest.growing.lists import learn_lists, threshold_delta
+from dpforest.growing.target import with_range
 from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap

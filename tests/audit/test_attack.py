@@ -18,7 +18,7 @@ from dpforest.audit.plots import draw_evidence, draw_trade_off
 from dpforest.audit.subject import Subject
 from dpforest.datasets import NoSuchTable
 from dpforest.errors import ParameterError
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth
 from dpforest.parts.postprocess import plain_shares
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode

@@ -18,8 +18,9 @@ from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
 from dpforest.errors import TableError
-from dpforest.growing import learned_grid, target_range, target_scale
-from dpforest.growing.learned_grid import LearnedGrid, Zooms
+from dpforest.growing import grid, target
+from dpforest.growing.grid import LearnedGrid, Zooms
+from dpforest.growing.median import quantile_bound
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.recipe import Narrow
@@ -206,15 +207,27 @@ def test_a_sensitivity_too_small_in_l2_alone_costs_too_much_with_delta_only():
 
 LEARNT = replace(COUNTS, name="learnt grid", learned_grid=LearnedGrid(Zooms(2, 0.5)))
 RANGED = replace(
-    COUNTS, criterion=SquaredError(), leaf=TwoBinMean(), tasks=("regression",), target_range=target_range.TargetRange()
+    COUNTS, criterion=SquaredError(), leaf=TwoBinMean(), tasks=("regression",), target_range=target.TargetRange()
 )
 # Bounds of choices that are too narrow: one direction is denied, or a price forgotten; and what is found in whose choice.
 NARROW_BOUNDS = {
-    "no fall of the middle": (LEARNT, learned_grid, "middle_bound", lambda: Bound(0, 1), "'grid"),
-    "no rise of the middle": (LEARNT, learned_grid, "middle_bound", lambda: Bound(-1, 0), "'grid"),
-    "location": (RANGED, target_scale, "location_bound", lambda: Bound(-1, 0), "location of the target"),
-    "spread": (RANGED, target_scale, "spread_bound", lambda within: Bound(0, within - 1), "spread of the target"),
-    "range": (RANGED, target_range, "range_bound", lambda prices: Bound(-target_range.UNIT, 0), "range of the target"),
+    "no fall of the middle": (LEARNT, grid, "quantile_bound", lambda: Bound(0, 1), "'grid"),
+    "no rise of the middle": (LEARNT, grid, "quantile_bound", lambda: Bound(-1, 0), "'grid"),
+    "location": (
+        RANGED,
+        target,
+        "quantile_bound",
+        lambda *t: quantile_bound(*t) if t else Bound(-1, 0),
+        "location of the target",
+    ),
+    "spread": (
+        RANGED,
+        target,
+        "quantile_bound",
+        lambda *t: Bound(0, t[0] - 1) if t else quantile_bound(),
+        "spread of the target",
+    ),
+    "range": (RANGED, target, "range_bound", lambda prices: Bound(-target.UNIT, 0), "range of the target"),
 }
 
 

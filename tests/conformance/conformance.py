@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from tests.support.encoded import opened
 
-from dpforest.growing.target_scale import edges_around
+from dpforest.growing.target import edges_around
 from dpforest.mechanisms import Entropy
 from dpforest.records.people import People
 from dpforest.records.vault import Vault

@@ -15,10 +15,9 @@ from tests.support.strategies import FIXED, MEAN, SEEDS, THREE, TWO, domains, me
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.growing import choosing as choosing_module
-from dpforest.growing import growth as growth_module
+from dpforest.growing import grower as growth_module
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.grower import grow
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth, grow
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import Rate
 from dpforest.mechanisms.noise import Geometric as GeometricNoise

@@ -14,7 +14,7 @@ from tests.support.targets import classes
 
 from dpforest import Categorical, Numeric, Schema
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth
 from dpforest.growing.labelled import LEAST_LEAD, MOST_LEAD, additive, choose_rule, cut_scores, labelled_scores
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Menu

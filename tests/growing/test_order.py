@@ -16,9 +16,9 @@ from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_mode
 from dpforest.audit.replay import unpaid_moves
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.linear import STEPS, Linear, class_weights, linear_maps
-from dpforest.growing.order import MOST, USUAL, Order
-from dpforest.growing.sequential import Phase, Run
+from dpforest.growing.linear import MOST, USUAL, Linear, Order, class_weights, linear_maps
+from dpforest.growing.scores import STEPS
+from dpforest.growing.sequential import Ensemble, Phase
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.bounds import Blocks
@@ -123,7 +123,7 @@ def run_of(domain, n_classes=3, epsilon=1.0):
     fit = run_steps((CONSTANT,), domain, codes, labels, epsilon, n_classes=n_classes)
     gate, recipe = gate_of(epsilon), recipe_with(CONSTANT, ORDER, leaf=NoisyCounts())
     facts = facts_about(domain, classes(n_classes), n_rows=40.0)
-    return Run(fit.counter, recipe, gate, facts, 1, lambda step: None, [fit.forest])
+    return Ensemble(fit.counter, recipe, gate, facts, 1, lambda step: None, [fit.forest])
 
 
 def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_asked():

@@ -15,7 +15,7 @@ from dpforest import DPForestClassifier, Schema
 from dpforest.errors import BudgetError, ParameterError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import sequential
-from dpforest.growing.sequential import Phase, Sequential, Step, rounds
+from dpforest.growing.sequential import Phase, SequenceStep, Sequential, rounds
 from dpforest.parts.criteria import MaxOperator, ResidualGain
 from dpforest.parts.leaves import ResidualSums
 from dpforest.parts.postprocess import EvenShrinkage
@@ -86,7 +86,7 @@ def test_trees_that_spend_more_than_their_rounds_allow_are_refused(monkeypatch):
 
 
 @dataclass(frozen=True)
-class Looking(Step):
+class Looking(SequenceStep):
     """Counts the records that a step of another kind sees, and those that have all votes; charges nothing."""
 
     seen: list

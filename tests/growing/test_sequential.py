@@ -15,7 +15,7 @@ from tests.support.strategies import FIXED, MEAN, THREE, TWO, mixed_table, rando
 
 from dpforest import DPForestClassifier, DPForestRegressor
 from dpforest.errors import ParameterError
-from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, Step
+from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
 from dpforest.parts.criteria import MaxOperator, Mixture, ResidualGain, SquaredError
 from dpforest.parts.leaves import ResidualSums, TwoBinMean
 from dpforest.parts.postprocess import EvenShrinkage
@@ -73,7 +73,7 @@ def test_without_noise_two_classes_have_the_same_trees_by_residuals_as_by_weight
 
 
 @dataclass(frozen=True)
-class Leaving(Step):
+class Leaving(SequenceStep):
     """Spends a part of its amount on nothing, and leaves the other part."""
 
     share: float

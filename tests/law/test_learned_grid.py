@@ -8,14 +8,14 @@ import pytest
 from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.growing.learned_grid import (
+from dpforest.growing.grid import (
     MOST_PURE_SHARE,
     MOST_SHARE,
     MOST_SHARE_FOR_FAR,
     LearnedGrid,
     Zooms,
-    middle_bound,
     middle_scores,
+    quantile_bound,
     quarter_cuts,
     wide,
 )
@@ -38,7 +38,7 @@ def small_tables(most):
 
 @pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
 def test_adding_any_record_moves_every_score_within_the_bound_and_reaches_its_width(parts):
-    bound, widest, moves = middle_bound(), 0, set()
+    bound, widest, moves = quantile_bound(), 0, set()
     for counts in small_tables(2):
         before = middle_scores(0, [1], parts, counts)
         for place in range(N_SMALL + 1):

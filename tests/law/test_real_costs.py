@@ -17,12 +17,11 @@ from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneC
 
 from dpforest import Classes, Numeric, Schema
 from dpforest.audit.replay import cost
-from dpforest.growing.centres import Centres
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.linear import Linear
-from dpforest.growing.order import Order
+from dpforest.growing.linear import Linear, Order
+from dpforest.growing.median import Centres
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
-from dpforest.growing.target_range import TargetRange
+from dpforest.growing.target import TargetRange
 from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import Balance, GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement
 from dpforest.parts.leaves import NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean

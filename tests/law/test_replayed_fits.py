@@ -16,8 +16,7 @@ from tests.support.targets import classes
 
 from dpforest import Classes, Schema, get_recipe, list_recipes
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.linear import Linear
-from dpforest.growing.order import Order
+from dpforest.growing.linear import Linear, Order
 from dpforest.growing.sequential import Phase
 from dpforest.parts.allocation import EveryQuery, Uniform
 from dpforest.parts.criteria import EntropyCount, WeightedMajority

@@ -8,17 +8,21 @@ from tests.support.encoded import facts_about
 
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError
-from dpforest.growing.target_range import STEPS, TargetRange, range_bound, range_scores, ranges, with_range
-from dpforest.growing.target_scale import (
+from dpforest.growing.target import (
+    STEPS,
     Scale,
     ScalePlan,
+    TargetRange,
     edges_around,
     edges_within,
     find_scale,
-    location_bound,
-    location_scores,
-    spread_bound,
+    median_scores,
+    quantile_bound,
+    range_bound,
+    range_scores,
+    ranges,
     spread_scores,
+    with_range,
 )
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
@@ -58,7 +62,7 @@ def spreads_of(values, within, target, centre=0.0):
 
 
 def locations_of(values, target):
-    return location_scores(count_by_edges(np.array(values, dtype=float), edges_around(0.0, DISTANCES, target)))[0]
+    return median_scores(count_by_edges(np.array(values, dtype=float), edges_around(0.0, DISTANCES, target)))
 
 
 def random_bases(seed):
@@ -83,10 +87,10 @@ def widest_move(scores_of, bases, values, bound):
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_no_record_moves_the_score_of_a_bin_or_a_distance_beyond_its_bound_and_some_reach_its_width(target):
-    bound = location_bound()
+    bound = quantile_bound()
     assert widest_move(lambda values: locations_of(values, target), random_bases(1), VALUES, bound) == bound.width
     for within in (2, 4, 8, 16):
-        bound = spread_bound(within)
+        bound = quantile_bound(within)
         found = widest_move(lambda values, t=within: spreads_of(values, t, target), random_bases(2), VALUES, bound)
         assert found == bound.width
 

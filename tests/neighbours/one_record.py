@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dpforest import Bounded, Categorical, Classes
 from dpforest.errors import NothingLearntWarning, RepeatedFitWarning
-from dpforest.growing.target_scale import edges_around
+from dpforest.growing.target import edges_around
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, SealedTable
 from dpforest.schema.domain import Domain, Grid

@@ -13,7 +13,7 @@ from tests.support.strategies import recipe_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth
 from dpforest.mechanisms import Entropy, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
 from dpforest.mechanisms import Geometric as GeometricNoise

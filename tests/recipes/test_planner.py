@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.strategies import FIXED
 
 from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
-from dpforest.growing.order import Order
+from dpforest.growing.linear import Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, rounds
 from dpforest.mechanisms import Gaussian
 from dpforest.parts.allocation import LeavesOnly

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dpforest.budget.handle import Budget
 from dpforest.budget.totals import Loss
 from dpforest.errors import DPForestError, ParameterError, shown
-from dpforest.growing.target_range import with_range
+from dpforest.growing.target import with_range
 from dpforest.mechanisms import Logarithmic
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho

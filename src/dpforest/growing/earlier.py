@@ -14,7 +14,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
-from dpforest.growing.target_scale import count_below, edges_within
+from dpforest.growing.target import count_below, edges_within
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import LogShares

@@ -5,16 +5,16 @@ is free for something else.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from dpforest.forest.tree import Forest
-from dpforest.growing.growth import Growth
+from dpforest.growing.grower import Growth
+from dpforest.growing.scores import additive
 from dpforest.parts.proposals import Menu
 from dpforest.parts.routes import Candidates, children_of
-from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.events import SPLITS, Purpose
@@ -30,7 +30,7 @@ USUAL_LEAD, SPREAD_OF_LEADS = 0.4, 0.3
 
 
 @dataclass(frozen=True)
-class Rule:
+class LabelledRule:
     """The chosen labelled tree or cut, and the log-odds by its released lead."""
 
     tree: Forest | None
@@ -47,7 +47,7 @@ def choose_rule(
     n_rows: float,
     amount: float,
     amount_of_lead: float,
-) -> Rule:
+) -> LabelledRule:
     """The rule that gets most records of two classes right: a tree of ``depth`` levels of splits, or one of some cuts.
 
     ``cut_scores`` ``(n_cuts,)`` are the sealed numbers of records that each cut gets right; None if there are no cuts.
@@ -84,7 +84,7 @@ def choose_rule(
         right.append(scores.map(partial(_right, chosen, has_label)))
         if level == 0 and chosen[0] >= n_rules:
             odds = _odds(right, n_records, n_rows, add(amount_of_lead, *amounts[1:]), gate)
-            return Rule(None, int(chosen[0]) - n_rules, odds)
+            return LabelledRule(None, int(chosen[0]) - n_rules, odds)
         # First splits (of the last level those whose child 0 is of the second class, then of the first), then one class.
         n = candidates.n_candidates
         label = np.where((chosen == n_rules - 2) | (is_split & (chosen < n)), 1.0, -1.0) * has_label
@@ -96,7 +96,7 @@ def choose_rule(
             amount_of_lead = add(amount_of_lead, *amounts[level + 1 :])
             break
     odds = _odds(right, n_records, n_rows, amount_of_lead, gate)
-    return Rule(_with_labels(growth.finish(counter.target), odds * np.concatenate(leads)), None, odds)
+    return LabelledRule(_with_labels(growth.finish(counter.target), odds * np.concatenate(leads)), None, odds)
 
 
 def labelled_scores(candidates: Candidates, offsets: np.ndarray, is_last: bool, counts: np.ndarray) -> np.ndarray:
@@ -157,10 +157,3 @@ def _with_labels(forest: Forest, leads: np.ndarray) -> Forest:
     leaves = np.flatnonzero(forest.is_leaf)
     counts = np.stack([leads < 0, leads > 0], axis=1)[leaves]
     return additive(forest.with_counts(leaves, counts, 0.0), np.stack([-leads, leads], axis=1) / 2)
-
-
-def additive(forest: Forest, scores: np.ndarray) -> Forest:
-    """The forest with votes that add ``scores`` ``(n_nodes, n_classes)`` to the log-odds of the classes."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares = powers / powers.sum(axis=1, keepdims=True)
-    return replace(forest.summed(), shares=shares, votes=LogShares().of_shares(shares), link=LogShares.link)

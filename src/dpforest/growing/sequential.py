@@ -29,7 +29,7 @@ def rounds(n_trees: int, n_batches: int) -> int:
 
 
 @dataclass
-class Run:
+class Ensemble:
     """A sequence that is under way: what its steps ask, and the trees that they have released so far."""
 
     counter: Counter
@@ -85,18 +85,18 @@ class Run:
         self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
 
 
-class Step(Part, Protocol):
+class SequenceStep(Part, Protocol):
     """One of the steps of a sequence; it may follow from what the steps before it have released."""
 
     share: float  # of the budget, at most
     n_trees: int  # the number of trees that it grows, as users count them
 
-    def train(self, run: Run, amount: float) -> float:
+    def train(self, run: Ensemble, amount: float) -> float:
         """What is left of ``amount`` after it has released trees and added them to the run."""
 
 
 @dataclass(frozen=True)
-class Phase(Step):
+class Phase(SequenceStep):
     """Some of the trees of a sequence, with a share of the budget and parts in place of the recipe's.
 
     With ``one_feature_each`` every tree splits on one feature alone; the trees take the features in turn, in random order.
@@ -119,7 +119,7 @@ class Phase(Step):
                 f"A phase needs a share in (0, 1] and at least one tree, not {self.share!r}, {self.n_trees!r}."
             )
 
-    def train(self, run: Run, amount: float) -> float:
+    def train(self, run: Ensemble, amount: float) -> float:
         step, gate = replace(run.recipe, **self.parts, n_trees=1), run.gate
         budget = step.allocate.plan(divide_evenly(amount, rounds(self.n_trees, run.n_batches)), step.depth)
         rng = gate.entropy.generator()
@@ -159,7 +159,7 @@ class Sequential(Stages):
         Assumes: the numbers of trees are public or follow from released values; so does the order of features.
     """
 
-    phases: tuple[Step, ...]
+    phases: tuple[SequenceStep, ...]
     batches: int = 1
     start: Forest | None = None
     in_sequence: ClassVar[bool] = True
@@ -207,7 +207,7 @@ class Sequential(Stages):
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
         n_planned = sum(max(phase.n_trees, 1) for phase in self.phases)
-        run = Run(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
+        run = Ensemble(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
         run.counter.start_scores()
         if self.start is not None:
             follow(counter, self.start, gate)

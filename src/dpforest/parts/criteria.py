@@ -310,7 +310,7 @@ class SoftAgreement(Criterion):
     """The weight on each child's side of the centre: ``max(below_left + above_right, above_left + below_right)``.
 
     A record of a bounded target counts as below or above its node's released centre, weighted by its capped distance (see
-    ``growing.centres``). Linear in the difference between the children, so its signal stands out of the noise earlier
+    ``growing.choosing``). Linear in the difference between the children, so its signal stands out of the noise earlier
     than squared error's.
 
     Privacy:

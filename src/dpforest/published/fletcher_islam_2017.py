@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpforest.growing.growth import MOST_NODES
+from dpforest.growing.grower import MOST_NODES
 from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Published, equal_parts
 from dpforest.published.multiway import attributes_of

@@ -6,12 +6,12 @@ It knows the number of rows (declared, or released with noise), epsilon, delta, 
 import math
 from dataclasses import dataclass, field, replace
 
-from dpforest.growing.centres import Centres
-from dpforest.growing.learned_grid import LearnedGrid
-from dpforest.growing.linear import STEPS, Linear
-from dpforest.growing.order import Order
-from dpforest.growing.sequential import Phase, Sequential, SequentialMeans, Step
-from dpforest.growing.target_range import TargetRange
+from dpforest.growing.grid import LearnedGrid
+from dpforest.growing.linear import Linear, Order
+from dpforest.growing.median import Centres
+from dpforest.growing.scores import STEPS
+from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
+from dpforest.growing.target import TargetRange
 from dpforest.mechanisms.noise import MOST_VARIANCE
 from dpforest.parts.allocation import Geometric, LeavesOnly, Uniform
 from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
@@ -198,7 +198,7 @@ def _constant(share: float) -> Phase:
     return Phase(share, 1, parts)
 
 
-def _linear(facts: Facts) -> tuple[Step, ...]:
+def _linear(facts: Facts) -> tuple[SequenceStep, ...]:
     """The steps that come first on mostly numeric tables of two classes.
 
     A look at D numbers has noise of about D / epsilon records, so it gets what makes that a few percent of the rows.
@@ -217,7 +217,7 @@ def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | Non
     none of them, all trees choose their splits.
     """
     phases = _phases_before(shape, facts, depth)
-    before: tuple[Step, ...] = phases
+    before: tuple[SequenceStep, ...] = phases
     is_few = facts.n_classes == 2 and facts.n_features <= MOST_MARGINAL_TREES
     is_free = n_trees is depth is None and not facts.n_earlier
     if is_free and is_few and is_numeric(facts) and math.isfinite(facts.epsilon):

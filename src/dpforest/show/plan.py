@@ -12,10 +12,9 @@ from dpforest.common.text import NOTHING, counted, decimals, listed_names, rough
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
-from dpforest.growing.learnt_lists import check_delta
-from dpforest.growing.linear import Linear
-from dpforest.growing.order import Order
-from dpforest.growing.sequential import Phase, Sequential, Step
+from dpforest.growing.linear import Linear, Order
+from dpforest.growing.lists import check_delta
+from dpforest.growing.sequential import Phase, SequenceStep, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
 from dpforest.parts.criteria import GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError
@@ -276,7 +275,7 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> Iter
         yield Line(f"leaf of the {name}", value, why)
 
 
-def _steps(recipe: Recipe) -> tuple[list[tuple[Step, str]], Step | None]:
+def _steps(recipe: Recipe) -> tuple[list[tuple[SequenceStep, str]], SequenceStep | None]:
     """The steps before the recipe's own trees, each with the name of its trees, and a last one of another kind, if any.
 
     A last ``Linear`` step ends in a rule in place of trees, and so comes before none; ``Order`` comes after them.
@@ -287,7 +286,7 @@ def _steps(recipe: Recipe) -> tuple[list[tuple[Step, str]], Step | None]:
     return [(step, _name(step)) for step in steps[: max(len(steps) - n_own, 0)]], last
 
 
-def _name(step: Step) -> str:
+def _name(step: SequenceStep) -> str:
     if isinstance(step, Linear):
         return "linear score"
     assert isinstance(step, Phase)

@@ -1,4 +1,4 @@
-"""Private centres of nodes, which make two classes of a bounded target: below and above. Sees sealed counts."""
+"""Private medians and quantiles: choices of the bin that holds one record of many. Sees sealed counts."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -12,6 +12,34 @@ from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import MOST_WEIGHT, Counter
 from dpforest.schema import TARGET_STEPS, Bounded
+
+
+def quantile_bound(within: int = 2) -> Bound:
+    """The least and the greatest change of a bin's score in ``quantile_scores`` when a record is added.
+
+    Privacy:
+        Claim: -(t-1) .. t-1, with t = ``within``.
+        Because: an added record is below a bin, in it or above it. It changes t below - (t-1) N by 1 or -(t-1), and
+            t above - N by -1 or t-1. So the larger of them and 0 moves by at most t-1.
+        Assumes: the bins are public or released.
+    """
+    return Bound(-(within - 1), within - 1)
+
+
+def quantile_scores(below: np.ndarray, above: np.ndarray, n_records: np.ndarray, within: int = 2) -> np.ndarray:
+    """Scores of bins, 0 for that which all but 1/``within`` of the records end in: the median's, by default.
+
+    A score is minus by how many records, times ``within``, the bin is too high or too low. ``below`` and ``above`` are the
+    numbers of records on both sides of each bin.
+    """
+    return -np.maximum(np.maximum(within * below - (within - 1) * n_records, within * above - n_records), 0)
+
+
+def median_scores(counts: np.ndarray) -> np.ndarray:
+    """Scores ``(..., n_bins)`` of bins by how far they are from the median, for numbers of records ``(..., n_bins)``."""
+    n_records = counts.sum(axis=-1, keepdims=True)
+    below = np.cumsum(counts, axis=-1) - counts
+    return quantile_scores(below, n_records - below - counts, n_records)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numba import njit
 
+from dpforest.growing.median import median_scores, quantile_bound
 from dpforest.parts.part import Part
 from dpforest.privacy.amounts import divide, divide_evenly
-from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
@@ -52,9 +51,8 @@ class LearnedGrid(Part):
 
     Privacy:
         Claim: costs ``share`` of the amount, and nothing if the plan has no zooms.
-        Because: for each bin an added record adds 1 to N and to one of below, within and above, so 2 below - N and
-            2 above - N each move by 1 or -1, and the score -max(0, 2 max(below, above) - N) by -1, 0 or 1: width 2. A record
-            without a value, or at the anchor, changes nothing. Records below and above the released middle are different
+        Because: a bin's score moves within ``quantile_bound``. A record without a value, or at the anchor, changes
+            nothing. Records below and above the released middle are different
             ones, so both quarters cost one choice. Choices of features and zooms add up. Cuts and later bins are functions
             of released values.
         Assumes: bins are public or released; records count once.
@@ -127,36 +125,18 @@ def wide(domain: Domain, bins: int) -> list[int]:
     ]
 
 
-def middle_bound() -> Bound:
-    """The least and the greatest change of a bin's score when a record is added; proved in ``LearnedGrid``."""
-    return Bound(low=-1, high=1)
-
-
 def middle_scores(first_row: int, left_out: list[int], parts: Parts, counts: np.ndarray) -> np.ndarray:
     """Scores ``(n_rows * n_parts, n_bins)`` of the bins of each part, by distance from its middle record.
 
     ``counts`` has a row for each feature: the records in each bin, and last those without a value; these, and those in the
     bin of the feature in ``left_out``, take no part. Bins of other parts have 0.
     """
-    own = counts[first_row : first_row + len(left_out), :-1]
+    own = counts[first_row : first_row + len(left_out), :-1].copy()
+    own[np.arange(len(own)), left_out] = 0
     scores = np.zeros((len(own), len(parts), own.shape[1]), dtype=np.int64)
-    _score_bins(own, np.array(left_out, dtype=np.int64), np.array(parts, dtype=np.int64), scores)
+    for index, (first, end) in enumerate(parts):
+        scores[:, index, first:end] = median_scores(own[:, first:end])
     return scores.reshape(-1, own.shape[1])
-
-
-@njit(cache=True, nogil=True)
-def _score_bins(counts, left_out, parts, scores):
-    for row in range(counts.shape[0]):
-        for part in range(len(parts)):
-            first, end = parts[part]
-            total = 0
-            for index in range(first, end):
-                total += counts[row, index] if index != left_out[row] else 0
-            before = 0
-            for index in range(first, end):
-                own = counts[row, index] if index != left_out[row] else 0
-                scores[row, part, index] = -max(0, 2 * max(before, total - before - own) - total)
-                before += own
 
 
 def _chosen_bins(
@@ -170,7 +150,7 @@ def _chosen_bins(
         some = left_out[first : first + COLUMNS_AT_ONCE]
         scores = counts.map(partial(middle_scores, first, some, parts))
         with gate.ledger.scope(Purpose("grid", "each column"), copies=len(some)):
-            chosen = gate.select(scores, np.tile(offered, (len(some), 1)), middle_bound(), each, purpose)
+            chosen = gate.select(scores, np.tile(offered, (len(some), 1)), quantile_bound(), each, purpose)
         found += chosen.reshape(-1, len(parts)).tolist()
     return found
 

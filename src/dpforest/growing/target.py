@@ -6,17 +6,21 @@ bins; then the bins are placed anew around the bin that was found.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
 
+from dpforest.errors import ParameterError
+from dpforest.growing.median import median_scores, quantile_bound, quantile_scores
+from dpforest.parts.part import Part
+from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
 from dpforest.records.base import SealedTable
-from dpforest.schema import Bounded
+from dpforest.schema import Bounded, Target
 
 # Distances from a centre: octaves from 2**LEAST up to 2**MOST, beyond that every 16th.
 LEAST_EXPONENT, MOST_EXPONENT, COARSE = -40, 64, 16
@@ -79,7 +83,7 @@ def find_scale(source: SealedTable, target: Bounded, plan: ScalePlan, amount: fl
 
     Privacy:
         Claim: costs what it takes of ``amount``.
-        Because: a choice of a location or spread costs its share (``location_bound``, ``spread_bound``), and choices add up.
+        Because: a choice of a location or spread costs its share (``quantile_bound``), and choices add up.
             Whether there is another follows from released values, and so do the bins (adaptive sequential composition).
         Assumes: the range of the target is public.
     """
@@ -88,8 +92,8 @@ def find_scale(source: SealedTable, target: Bounded, plan: ScalePlan, amount: fl
     for _ in range(MOST_ZOOMS):
         edges = edges_around(centre, _distances(centre, target, PARTS), target)
         own, amount = divide(amount, [plan.location, left - plan.location])
-        scores = source.count_targets(edges).map(location_scores)
-        chosen = int(gate.select(scores, None, location_bound(), own, "location of the target")[0])
+        scores = source.count_targets(edges).map(lambda counts: median_scores(counts)[None])
+        chosen = int(gate.select(scores, None, quantile_bound(), own, "location of the target")[0])
         below, above = float([low, *edges][chosen]), float([*edges, high][chosen])
         is_centre, centre = below < centre < above, min(max(centre, below), above)
         distances = _distances(centre, target, SPREAD_PARTS)
@@ -97,7 +101,7 @@ def find_scale(source: SealedTable, target: Bounded, plan: ScalePlan, amount: fl
         own, amount = divide(amount, [plan.spread, left - plan.location - plan.spread])
         left -= plan.location + plan.spread
         scores = source.count_targets(edges).map(partial(spread_scores, edges, centre, distances, low, plan.within))
-        chosen = int(gate.select(scores, None, spread_bound(plan.within), own, "spread of the target")[0])
+        chosen = int(gate.select(scores, None, quantile_bound(plan.within), own, "spread of the target")[0])
         if chosen == 0:
             return Scale(centre, max(abs(centre), 1.0)), amount
         if is_centre or distances[chosen] >= above - below or 1 - left + plan.location + plan.spread > MOST_OF_ALL:
@@ -141,44 +145,91 @@ def count_below(edges: np.ndarray, counts: np.ndarray, points: np.ndarray, low: 
     return np.where(points <= low, 0, np.cumsum(counts)[np.searchsorted(edges, points)])
 
 
-def location_bound() -> Bound:
-    """The least and the greatest change of a bin's score when a record is added.
-
-    Privacy:
-        Claim: -1 .. 1.
-        Because: an added record is below, in or above a bin, so of 2 below - N and 2 above - N it raises at most one, by 1,
-            and lowers the others by 1; the larger of them and 0 moves by at most 1.
-        Assumes: the bins are public or released.
-    """
-    return Bound(-1, 1)
-
-
-def location_scores(counts: np.ndarray) -> np.ndarray:
-    """Scores ``(1, n_bins)`` of bins for counts ``(n_bins,)``: minus by how many records the median is outside of a bin."""
-    n_records = counts.sum()
-    below = np.cumsum(counts) - counts
-    return -np.maximum(2 * np.maximum(below, n_records - below - counts) - n_records, 0)[None]
-
-
-def spread_bound(within: int) -> Bound:
-    """The least and the greatest change of a distance's score when a record is added.
-
-    Privacy:
-        Claim: -(t-1) .. t-1, with t = ``within``.
-        Because: an added record is nearer than a shell, in it or farther. It changes t nearer - (t-1) N by 1 or -(t-1), and
-            t farther - N by -1 or t-1. So the larger of them and 0 moves by at most t-1.
-        Assumes: centre and distances are public or released.
-    """
-    return Bound(-(within - 1), within - 1)
-
-
 def spread_scores(
     edges: np.ndarray, centre: float, distances: np.ndarray, low: float, within: int, counts: np.ndarray
 ) -> np.ndarray:
-    """Scores ``(1, n_distances)``: how far all records but 1/``within`` are from ending in the shell below each distance."""
-    n_records = counts.sum()
+    """Scores ``(1, n_distances)`` of the shells below each distance, by ``quantile_scores`` of the distances of records."""
     below, above = (count_below(edges, counts, centre + side * distances, low) for side in (-1, 1))
-    reached = above - below  # the records at less than each distance
-    nearer = np.concatenate([[0], reached[:-1]])
-    too_far, too_near = within * nearer - (within - 1) * n_records, within * (n_records - reached) - n_records
-    return -np.maximum(np.maximum(too_far, too_near), 0)[None]
+    reached, n_records = above - below, counts.sum()  # records at less than each distance, and all
+    return quantile_scores(np.concatenate([[0], reached[:-1]]), n_records - reached, n_records, within)[None]
+
+
+# How far a range goes to each side of the location, in spreads.
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
+LEAST_WIDTH = 0.9  # of a range, in spreads; where public bounds leave less room, only the widest range
+# Scores are in thousandths of a record; a range of twice the width costs as much as 4 % of the records outside.
+UNIT, PRICE = 1000, 40
+
+
+@dataclass(frozen=True)
+class TargetRange(Part):
+    """A released range that holds nearly all target values; records are then clipped to it.
+
+    First a location and a spread are chosen (``find_scale``), then how far the range goes to each side. The score of a range
+    is minus the number of records outside, minus 4 % of all records for each doubling of its width.
+
+    Privacy:
+        Claim: costs ``share`` of what the choice of the scale leaves, and what that costs.
+        Because: an added record lowers the score of a range by its price, and by ``UNIT`` more if it is outside
+            (``range_bound``). The ranges follow from the released scale, and what the steps cost adds up.
+        Assumes: the range of the schema is public; the number of rows is public or released.
+    """
+
+    share: float = 0.04
+    needs_rows = True
+    targets = (Bounded,)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ParameterError(f"The share of the target's range must lie in (0, 1), not {self.share!r}.")
+
+    def planned_share(self, facts: Facts) -> float:
+        plan = ScalePlan.of(facts)
+        return 1 - (1 - plan.location - plan.spread) * (1 - self.share)
+
+    def release(self, source: SealedTable, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
+        target = source.schema.target
+        assert isinstance(target, Bounded)
+        scale, amount = find_scale(source, target, ScalePlan.of(facts), amount, gate)
+        lows, highs, prices = ranges(scale, target)
+        if len(lows) == 1:  # the public bounds leave no choice
+            return replace(target, lower=float(lows[0]), upper=float(highs[0])), amount
+        # Values that equal the upper end of a range are inside of it.
+        edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), target)
+        own, amount = divide(amount, [self.share, 1 - self.share])
+        scores = source.count_targets(edges).map(partial(range_scores, edges, lows, highs, prices, target.range[0]))
+        chosen = int(gate.select(scores, None, range_bound(prices), own, "range of the target")[0])
+        return replace(target, lower=float(lows[chosen]), upper=float(highs[chosen])), amount
+
+
+def with_range(given: Recipe, target: Target) -> Recipe:
+    """The recipe, with a private target range where a bound is missing and the recipe needs one."""
+    lacks = isinstance(target, Bounded) and not target.has_bounds
+    return replace(given, target_range=TargetRange()) if lacks and not given.planner and not given.target_range else given
+
+
+def ranges(scale: Scale, target: Bounded) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The lower and upper ends of all ranges around a location, within the public range, and the price of each."""
+    low, high = target.range
+    down, up = (side.ravel() for side in np.meshgrid(STEPS, STEPS, indexing="ij"))
+    lows, highs = np.maximum(scale.location - down * scale.spread, low), np.minimum(scale.location + up * scale.spread, high)
+    widths = highs - lows
+    kept = widths >= min(LEAST_WIDTH * scale.spread, widths.max())
+    ends = sorted(set(zip(lows[kept].tolist(), highs[kept].tolist(), strict=True)))
+    narrowest = min(b - a for a, b in ends)
+    prices = [round(PRICE * math.log2((b - a) / narrowest)) for a, b in ends]
+    return np.array([a for a, _ in ends]), np.array([b for _, b in ends]), np.array(prices)
+
+
+def range_bound(prices: np.ndarray) -> Bound:
+    """The least and the greatest change of a range's score when a record is added; proved in ``TargetRange``."""
+    return Bound(low=-UNIT - int(prices.max()), high=-int(prices.min()))
+
+
+def range_scores(
+    edges: np.ndarray, lows: np.ndarray, highs: np.ndarray, prices: np.ndarray, low: float, counts: np.ndarray
+) -> np.ndarray:
+    """Scores ``(1, n_ranges)`` of ranges, for counts of records by the edges at or below their target."""
+    n_records = counts.sum()
+    inside = count_below(edges, counts, np.nextafter(highs, np.inf), low) - count_below(edges, counts, lows, low)
+    return -(UNIT * (n_records - inside) + prices * n_records)[None]
