@@ -9,6 +9,7 @@ import pytest
 import dpforest.fitting
 import dpforest.search.estimator
 from dpforest import Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
+from dpforest.fitting import Algorithm
 from dpforest.model.file import model_digest, today
 
 X = np.random.default_rng(0).uniform(0, 1, (200, 1))
@@ -60,7 +61,7 @@ def test_a_fit_that_fails_leaves_no_day_of_an_older_one(monkeypatch):
     def fail(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dpforest.fitting, "fit_forest", fail)
+    monkeypatch.setattr(dpforest.fitting, "Algorithm", lambda: Algorithm(fail))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert not hasattr(model, "trained_on_")

@@ -92,7 +92,7 @@ def find_scale(source: SealedTable, target: Bounded, plan: ScalePlan, amount: fl
     for _ in range(MOST_ZOOMS):
         edges = edges_around(centre, _distances(centre, target, PARTS), target)
         own, amount = divide(amount, [plan.location, left - plan.location])
-        scores = source.count_targets(edges).map(lambda counts: median_scores(counts)[None])
+        scores = source.count_targets(edges).map(median_scores).map(lambda scores: scores[None])
         chosen = int(gate.select(scores, None, quantile_bound(), own, "location of the target")[0])
         below, above = float([low, *edges][chosen]), float([*edges, high][chosen])
         is_centre, centre = below < centre < above, min(max(centre, below), above)
