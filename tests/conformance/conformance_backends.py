@@ -137,7 +137,7 @@ def spark():
     builder = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ")
     # Workers find what tests define, whatever folder is the current one when the first of them starts.
     tests = Path(__file__).parents[1]
-    builder = builder.config("spark.executorEnv.PYTHONPATH", f"{tests.parent}{os.pathsep}{tests / 'records' / 'clusters'}")
+    builder = builder.config("spark.executorEnv.PYTHONPATH", f"{tests.parent}{os.pathsep}{tests / 'records' / 'sources'}")
     session = builder.config("spark.sql.session.timeZone", "Asia/Kathmandu").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
