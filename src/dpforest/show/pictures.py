@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.common.text import BAND_MEANS, brief
-from dpforest.model.effect_values import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, Part
 
 MOST_TICKS = 5
 # What holds less than this share of the records sets no scale.

@@ -15,8 +15,7 @@ from dpforest.forest.tree import Forest
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date
 from dpforest.schema.domain import WEEKDAYS, Derived
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
-from dpforest.show.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
-from dpforest.show.export.splits import Splits, met_cuts
+from dpforest.show.export.json import Splits, is_number, json_value, kind_of, met_cuts, none_code, texts_of, valid_text
 
 # Operators of these versions are known to every runtime since 2022.
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import ParameterError, shown
-from dpforest.model.effect_values import Effect, Effects, Interaction, Part
-from dpforest.model.effects import effects_of
+from dpforest.model.effects import Effect, Effects, Interaction, Part, effects_of
 from dpforest.show import pictures
 from dpforest.show.plots import canvas
 from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, drawable

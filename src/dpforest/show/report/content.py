@@ -9,7 +9,7 @@ from dpforest.budget import Budget
 from dpforest.common.text import figure
 from dpforest.errors import ParameterError
 from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
-from dpforest.model.effect_values import Effects
+from dpforest.model.effects import Effects
 from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
 from dpforest.model.signal import Signal
@@ -20,11 +20,8 @@ from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 from dpforest.schema.kinds import Target
 from dpforest.schema.words import format_words, in_words, unit_words
-from dpforest.show.charges import grouped_charges, picture, ways_to_compose
-from dpforest.show.gaps import gaps
-from dpforest.show.report.about import about_content
-from dpforest.show.report.audits import audit_content
-from dpforest.show.report.budgets import budget_content
+from dpforest.show.charges import gaps, grouped_charges, picture, ways_to_compose
+from dpforest.show.report.attached import about_content, audit_content, budget_content
 from dpforest.show.report.evaluations import evaluation_content
 
 # One sentence for each mechanism that a ledger may name.
