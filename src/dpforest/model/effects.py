@@ -16,9 +16,8 @@ import numpy as np
 
 from dpforest.forest.bands import NORMAL_95, STANDS_OUT
 from dpforest.forest.tree import Forest
-from dpforest.model.dependence import Dependence, Given, Groups
+from dpforest.model.dependence import Dependence, Given, Groups, Response, Term, deviations
 from dpforest.model.signal import leaf_release
-from dpforest.model.vote_noise import Response, Term, deviations
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Date
 from dpforest.schema.domain import Domain

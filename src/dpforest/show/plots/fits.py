@@ -92,7 +92,6 @@ def budget_by_level(model: Any, *, ax: Any = None) -> Any:
 def _label(
     ax: Any, names: list[str], ends: Sequence[float], words: list[str], along: str, note: str, offset: float = 5
 ) -> None:
-    """Write the name of each bar at its left, and words at its right end."""
     style = {"textcoords": "offset points", "va": "center", "color": GREY, "fontsize": "small", "annotation_clip": False}
     for row, (end, text) in enumerate(zip(ends, words, strict=True)):
         ax.annotate(text, (end, row), (offset, 0), **style, **AS_IS)
@@ -202,7 +201,6 @@ def _draw(ax: Any, reached: np.ndarray, ratios: np.ndarray, has_noise: bool) -> 
 
 
 def _title(ratios: np.ndarray, signal: Signal) -> str:
-    """What one should read off the picture."""
     reliability = signal.reliability()
     title, hidden, reason = "counts without noise", ratios <= 0, "have no records"
     if reliability is not None:

@@ -69,7 +69,18 @@ def report_content(
         "about": about_content(about),
         "budget": budget_content(budget, model),
         "ledger": _ledger(model.ledger_),
-        "inputs": inputs(model.schema_) | {"unknown": _unknown(model)},
+        "inputs": inputs(model.schema_)
+        | {
+            "unknown": [
+                {
+                    "lacks": gap.unknown.lacks,
+                    "columns": list(gap.unknown.columns),
+                    "share": gap.share,
+                    "words": gap.sentences,
+                }
+                for gap in gaps(model.schema_, model.ledger_)
+            ]
+        },
         "making": _making(model),
         "not_covered": [*statement.not_covered, *ALSO_NOT_COVERED, SEVERAL[statement.unit]],
         "notes": list(statement.notes),
@@ -169,14 +180,6 @@ def kind_of(part: Feature | Target) -> str:
 
 def _six_digits(value: Any) -> str:
     return figure(value, 6)
-
-
-def _unknown(model: Any) -> list[dict[str, Any]]:
-    """What the schema of a model did not know, what was spent because of it, and what knowing it would have bought."""
-    return [
-        {"lacks": gap.unknown.lacks, "columns": list(gap.unknown.columns), "share": gap.share, "words": gap.sentences}
-        for gap in gaps(model.schema_, model.ledger_)
-    ]
 
 
 def _making(model: Any) -> dict[str, Any]:

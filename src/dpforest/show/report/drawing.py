@@ -19,7 +19,7 @@ from dpforest.model.effects import Effect, Effects, Interaction, Part
 from dpforest.model.signal import Signal
 from dpforest.schema import Bounded
 from dpforest.schema.domain import Domain
-from dpforest.show.pictures import EffectMap, axis_of, band_words, commonest, ends_of, labelled, reach_of, short_words
+from dpforest.show.pictures import axis_of, band_words, commonest, ends_of, labelled, map_of, reach_of, short_words
 
 # Effects on the page, those of them that are seen without a script, bars of a picture, and values in its table.
 MOST_EFFECTS, MOST_OPEN, MOST_BARS, MOST_VALUES = 24, 4, 12, 40
@@ -68,11 +68,8 @@ def _picture(effect: Effect, reach: float) -> dict[str, Any]:
     is_bars, apart, ticks = effect.kind == "category", list[Part](), list[tuple[float, str]]()
     if is_bars:
         parts, n_left = commonest(effect, MOST_BARS)
-        middle, unit, ends = (
-            (LEFT_OF_BARS + MISSING) / 2,
-            (MISSING - LEFT_OF_BARS) / 2 / reach,
-            (LEFT_OF_BARS - 4, MISSING + 8),
-        )
+        middle, unit = (LEFT_OF_BARS + MISSING) / 2, (MISSING - LEFT_OF_BARS) / 2 / reach
+        ends = (LEFT_OF_BARS - 4, MISSING + 8)
         along = [TOP + ROW * row for row in range(len(parts) + 1)]
     else:
         axis, n_left = axis_of(effect), 0
@@ -115,7 +112,7 @@ def _outline(marks: Sequence[dict[str, Any]], output: int) -> tuple[str, str]:
 
 def _map(pair: Interaction, outputs: tuple[Any, ...]) -> dict[str, Any]:
     """One interaction, ready to be written as SVG; what is within its band is paler."""
-    drawn, (rows, columns) = EffectMap.of(pair, outputs), pair.parts
+    drawn, (rows, columns) = map_of(pair, outputs), pair.parts
     wide, high = (MISSING - LEFT_OF_BARS) / len(rows), (BOTTOM - TOP) / len(columns)
     depths = np.round(np.abs(drawn.values) / drawn.most * np.where(drawn.within, 0.4, 1), 2)
     cells = [
@@ -199,7 +196,6 @@ class Drawing:
         }  # fmt: skip
 
     def _number(self, text: str) -> int:
-        """The number of a text."""
         if text not in self.texts:
             self.texts[text] = len(self.texts)
             self.size += len(script_json(text).encode())

@@ -19,7 +19,7 @@ from dpforest.common.files import check_writable, write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import figure, percent, share_figure, shortened, visible
 from dpforest.errors import OutputError, shown_down, shown_up
-from dpforest.model.effects import Effects, effects_of
+from dpforest.model.effects import effects_of
 from dpforest.model.signal import Signal
 from dpforest.show.export.json import forest_to_dict
 from dpforest.show.report import attached
@@ -127,8 +127,15 @@ def write_report(
     """
     twin, effects = twin_of(path), effects_of(model.forest_, model.ledger_)
     content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": effects_content(effects)}
-    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
-    write_pair(path, _report_page(content, drawing, effects, twin.name), _twin_text(model, content))
+    drawing, ledger = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict(), content["ledger"]
+    data = {
+        "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
+        "declared": bool(content["guarantee"]["outside"]),
+    }  # fmt: skip
+    found = content | effects_section(effects) | evaluation_section(content["evaluation"])
+    script = "".join(map(_part, ("script.js", "scrolling.js", "effects.js")))
+    more = {"data": script_json(data), "unsaid": attached.unsaid(content["about"]), "drawing": drawing}
+    write_pair(path, rendered("template.html", script, twin.name, found | more), _twin_text(model, content))
 
 
 def write_evaluation(evaluation: Any, path: str | Path) -> None:
@@ -167,19 +174,6 @@ def write_pair(path: str | Path, page: str, twin: str) -> None:
         check_writable(file)
     for file, text in pair.items():
         write_whole(file, text.encode())
-
-
-def _report_page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
-    """The HTML of the report; ``drawing`` is what its script draws."""
-    ledger = content["ledger"]
-    data = {
-        "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
-        "declared": bool(content["guarantee"]["outside"]),
-    }  # fmt: skip
-    found = content | effects_section(effects) | evaluation_section(content["evaluation"])
-    script = "".join(map(_part, ("script.js", "scrolling.js", "effects.js")))
-    more = {"data": script_json(data), "unsaid": attached.unsaid(content["about"]), "drawing": drawing}
-    return rendered("template.html", script, twin, found | more)
 
 
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
