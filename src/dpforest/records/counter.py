@@ -144,7 +144,7 @@ class MemoryCounter(Guarded):
     def _forget(self) -> None:
         """Drop kept histograms: records will count differently."""
         self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, ``wanted`` and counts of a level
-        self._above: tuple[np.ndarray, np.ndarray, Split] | None = None  # ``wanted`` and counts of the level above; its splits
+        self._above: tuple[np.ndarray, np.ndarray, Split] | None = None  # of the level above: ``wanted``, counts, splits
 
     @property
     def _positions(self) -> np.ndarray:

@@ -137,7 +137,9 @@ def count_codes(codes, features, offsets, labels, weights, positions, first, is_
 
 
 @njit(cache=True, nogil=True)
-def count_drawn(codes, features, askers, n_askers, offsets, labels, weights, positions, first, is_counted, moves, start, stop, cells):
+def count_drawn(
+    codes, features, askers, n_askers, offsets, labels, weights, positions, first, is_counted, moves, start, stop, cells
+):
     """Add to cells as ``count_codes`` does, but count feature k only in the nodes ``askers[k, : n_askers[k]]``.
 
     Records are first ordered by node.
