@@ -43,9 +43,8 @@ def evaluate(
     from dpforest.estimators import load_model
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
-    from dpforest.records.doors import rows_to_score
+    from dpforest.records.doors import rows_to_score, shown_address
     from dpforest.records.people import check_groups
-    from dpforest.records.tables import shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):

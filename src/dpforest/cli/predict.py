@@ -42,9 +42,9 @@ def predict(
     Example: [bold]dpforest predict adult.dpf new.csv --out predictions.csv[/bold]
     """
     from dpforest.estimators import load_model
-    from dpforest.records.ids import Ids
+    from dpforest.records.doors import is_database, shown_address
+    from dpforest.records.people import Ids
     from dpforest.records.source import Asked
-    from dpforest.records.tables import is_database, shown_address
 
     if not is_database(out):
         check_ending(Path(out), "Predictions are written", ".csv", ".parquet")
@@ -118,7 +118,7 @@ def _written_to(out: str, n_ids: int, raw_text: bool) -> Iterator[Callable[[Any]
     import pyarrow.csv
     import pyarrow.parquet
 
-    from dpforest.records.tables import is_database
+    from dpforest.records.doors import is_database
 
     if is_database(out):
         from dpforest.records.sources.written import new_table
