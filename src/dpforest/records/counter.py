@@ -20,9 +20,13 @@ from dpforest.records.scores import PAIR_WEIGHTS, POWERS
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Target
 from dpforest.schema.domain import Domain
 
+# Histograms of a level are kept if they have at most this many cells (32 MB): on the next level one child of each split then
+# follows from its parent and its siblings. With a wide feature there are more cells than records to count.
+KEPT_CELLS = 1 << 22
 LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 NONE = np.empty(0, dtype=np.int64)
 # Of the types that splits have, or kernels would be compiled for others too.
@@ -135,6 +139,12 @@ class MemoryCounter(Guarded):
         self._placed, self._weights, self._moves, self._path = roots, weights, None, []
         self.most_per_feature = self.most_per_node = 1
         self._sides = self._residuals = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop kept histograms: records will count differently."""
+        self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, ``wanted`` and counts of a level
+        self._above: tuple[np.ndarray, np.ndarray, Split] | None = None  # of the level above: ``wanted``, counts, splits
 
     @property
     def _positions(self) -> np.ndarray:
@@ -150,16 +160,36 @@ class MemoryCounter(Guarded):
 
     def count_codes(self, first: int, wanted: np.ndarray) -> Sealed[np.ndarray]:
         features = np.flatnonzero(wanted.any(axis=0))
-        cells = self._count(first, wanted, features)
+        is_drawn = self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features)
+        is_counted, families = np.append(np.ones(len(wanted), dtype=bool), False), None
+        if self._above is not None and not is_drawn:
+            above_wanted, above, split = self._above
+            families = kernels.spare_largest(above, self.domain.offsets, *split, first, is_counted)
+            # All features that a node wants were counted for its parent, unless features are drawn anew for each node.
+            families = families[(wanted[families[:, 1]] <= above_wanted[families[:, 0]]).all(axis=1)]
+            is_counted[families[:, 1]] = False
+        cells = self._count(first, is_counted, wanted if is_drawn else None, features)
         counts = np.zeros((len(wanted), self.domain.total_codes, self.code_width), dtype=np.int64)
         parts = self.workers.parts(len(wanted), self.code_width * self.domain.total_codes)
-        known = (cells, wanted, self.domain.offsets)
+        # What is subtracted from a parent has all features that any node wants.
+        filled = wanted if families is None else np.tile(wanted.any(axis=0), (len(wanted), 1))
+        known = (cells, filled, self.domain.offsets)
         self.workers.run(lambda _, start, stop: kernels.add_parts(*known, start, stop, counts), parts)
+        if families is not None:
+            kernels.fill_spared(families, above, counts)
+            if not wanted.all():
+                counts *= np.repeat(wanted, self.domain.n_codes, axis=1)[:, :, None]
+        is_kept = counts.size <= KEPT_CELLS and self._sides is None and not self.domain.is_wide.any()
+        self._counted = (first, wanted, counts) if is_kept else None
         return Sealed(counts)
 
-    def _count(self, first: int, wanted: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Histograms ``(n_parts, n_nodes, code_width, total_codes)`` of the records that each thread counts."""
-        if len(wanted) * self.code_width * self.domain.total_codes >= 2**32:
+    def _count(self, first: int, is_counted: np.ndarray, drawn: np.ndarray | None, features: np.ndarray) -> np.ndarray:
+        """Histograms ``(n_parts, n_nodes, code_width, total_codes)`` of the records that each thread counts.
+
+        ``drawn`` is ``wanted`` if nodes draw features of their own.
+        """
+        n_nodes = len(is_counted) - 1
+        if n_nodes * self.code_width * self.domain.total_codes >= 2**32:
             raise MemoryError("The schema has too many categories and classes to count them all at once.")
         parts = self._parts(max(len(features), 1))
         by_column = len(features) >= COLUMNS_FOR_THREADS * len(parts) > COLUMNS_FOR_THREADS
@@ -170,17 +200,16 @@ class MemoryCounter(Guarded):
         n_added = len(self._placed) * (self._target_codes.size // len(parts) + 1) * max(self.most_per_feature, MOST_COPIES)
         dtype = np.int32 if (self._by_class or self._residuals is not None) and n_added < 2**31 else np.int64
         offsets, labels = self.domain.offsets, self._target_codes if self._sides is None else self._sides
-        places = (self._placed, first, self._moves or NO_MOVES)
+        places = (self._placed, first, is_counted, self._moves or NO_MOVES)
         known: tuple[Any, ...] = (offsets, labels, self._weights, *places)
         shape, askers = (self.code_width, self.domain.total_codes), tuple[np.ndarray, ...]()
         kernel: Any = kernels.count_codes if self._by_class else kernels.sum_codes
         if self._residuals is not None:
             shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
             kernel = kernels.sum_residual_codes
-        elif self._by_class and 2 * np.count_nonzero(wanted) < len(wanted) * len(features):
-            # Nodes draw features of their own.
-            kernel, askers = kernels.count_drawn, _askers(wanted[:, features])
-        cells = np.zeros((len(parts), len(wanted), *shape), dtype=dtype)
+        elif drawn is not None:
+            kernel, askers = kernels.count_drawn, _askers(drawn[:, features])
+        cells = np.zeros((len(parts), n_nodes, *shape), dtype=dtype)
 
         def count(part: int, start: int, stop: int, columns: slice = slice(None)) -> None:
             own = (features[columns], *(each[columns] for each in askers))
@@ -223,16 +252,37 @@ class MemoryCounter(Guarded):
         return self.target.width if self._sides is None else 2
 
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
+        if (counts := self._children(first, n_nodes)) is not None:
+            return Sealed(counts)
         kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else NO_WEIGHTS
         return self._sum_parts(kernel, (self._target_codes, weights, self._positions, first), (n_nodes, self.target.width))
+
+    def _children(self, first: int, n_nodes: int) -> np.ndarray | None:
+        """The counts of nodes by the histograms of the level above; None unless these have them."""
+        if self._above is None or self._residuals is not None:
+            return None
+        wanted, above, (features, routes, first_children) = self._above
+        parents = np.flatnonzero(features >= 0)
+        if not len(parents) or not wanted[parents, features[parents]].all():
+            return None
+        end = int(first_children[parents[-1]]) + int(routes[parents[-1]].max()) + 1
+        if first < first_children[parents[0]] or first + n_nodes > end:
+            return None
+        counts = np.zeros((n_nodes, self.target.width), dtype=np.int64)
+        kernels.add_children(above, self.domain.offsets, features, routes, first_children, first, counts)
+        return counts
 
     def descend(self, first: int, features: np.ndarray, routes: np.ndarray, first_children: np.ndarray) -> None:
         self._settle()
         split = (features.astype(np.int32, copy=False), routes, first_children)  # one type, for which kernels are compiled
         self._moves = (first, *split, self.domain.runs(features, routes))
         self._path.append(self._moves)
+        counted = self._counted
+        self._forget()
+        if counted is not None and (counted[0], len(counted[1])) == (first, len(features)):
+            self._above = (*counted[1:], split)
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[MemoryCounter, MemoryCounter]":
         held = draw_held_out(self._target_codes.size, share, entropy)
@@ -289,6 +339,7 @@ class MemoryCounter(Guarded):
             rule = (POWERS, MOST_WEIGHT)
             self._in_parts(lambda start, stop: scores.weigh_residuals(*known, *rule, start, stop, self._weights))
         self.most_per_feature = self.most_per_node = MOST_WEIGHT
+        self._forget()
 
     def spread_residuals(self) -> None:
         self._check_one_tree()
@@ -298,6 +349,7 @@ class MemoryCounter(Guarded):
         self._in_parts(lambda start, stop: scores.spread_residuals(*known, start, stop, self._residuals))
         self._weights = NO_WEIGHTS
         self.most_per_feature, self.most_per_node = MOST_WEIGHT, 1
+        self._forget()
 
     def sum_residuals(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
@@ -312,6 +364,7 @@ class MemoryCounter(Guarded):
         own = slice(*self._turn)
         seen = self._fine[own].astype(np.int64) - self._scores[0, own] + half_width
         self._target_codes[own] = np.clip(seen, 0, 2 * half_width) * TARGET_STEPS // (2 * half_width)
+        self._forget()
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
@@ -327,6 +380,7 @@ class MemoryCounter(Guarded):
         rule = (centres, reach, MOST_WEIGHT)
         self._in_parts(lambda start, stop: scores.weigh_distances(*known, *rule, start, stop, *seen))
         self.most_per_feature = MOST_WEIGHT
+        self._forget()
 
 
 def _reorder(rows: np.ndarray, order: np.ndarray, part: int, start: int, stop: int) -> None:

@@ -5,7 +5,8 @@ There are no coins and no budget here, and no floating point.
 A position is the node that a record has reached in one tree; ``positions`` is ``(n_copies, n_records)``: one row if each
 record belongs to one tree, else one row for each tree. ``weights`` is ``(n_copies, n_records)``, or ``(0, 0)`` when every
 record counts once. Each call is about the records ``start`` .. ``stop - 1``: the part of one thread. Cells have a place for
-each node of a level, whose nodes count from ``first``.
+each node of a level, whose nodes count from ``first``; ``is_counted`` is over these nodes, with a last entry, False, for
+records of other nodes.
 """
 
 import numpy as np
@@ -59,22 +60,22 @@ def descend(codes, positions, start, stop, first, features, routes, first_childr
 
 
 @njit(cache=True, nogil=True)
-def _list_counted(positions, begin, end, first, n_nodes, found, records):
-    """The number of records from ``begin`` to ``end`` at one of the nodes from ``first``.
+def _list_counted(positions, begin, end, first, is_counted, found, records):
+    """The number of records from ``begin`` to ``end`` at nodes that are counted.
 
     Their nodes, less ``first``, are written to ``found``, and how far they are behind ``begin`` to ``records``.
     """
-    n_nodes, n_found = np.uint32(n_nodes), np.uint32(0)
+    n_nodes, n_found = np.uint32(is_counted.size - 1), np.uint32(0)
     for record in range(np.uint32(end - begin)):
-        node = np.uint32(positions[begin + record] - first)
+        node = min(np.uint32(positions[begin + record] - first), n_nodes)
         found[n_found] = node
         records[n_found] = record
-        n_found += np.uint32(node < n_nodes)
+        n_found += np.uint32(is_counted[node])
     return n_found
 
 
 @njit(cache=True, nogil=True)
-def _list_words(positions, labels, weights, begin, end, first, shape, words):
+def _list_words(positions, labels, weights, begin, end, first, is_counted, shape, words):
     """The number of records as ``_list_counted`` gives it, with what is needed of each record packed into one word.
 
     A word has, from the low end, where the cells ``(n_nodes, n_labels, n_codes)`` of the record's node and label begin
@@ -83,11 +84,11 @@ def _list_words(positions, labels, weights, begin, end, first, shape, words):
     n_nodes, n_codes, n_cells = np.uint32(shape[0]), np.uint32(shape[2]), np.uint32(shape[1] * shape[2])
     n_found = np.uint32(0)
     for record in range(np.uint64(end - begin)):
-        node = np.uint32(positions[begin + record] - first)
+        node = min(np.uint32(positions[begin + record] - first), n_nodes)
         index = np.uint32(node * n_cells + np.uint32(labels[begin + record]) * n_codes)
         weight = np.uint64(weights[begin + record] if weights.size else 1)
         words[n_found] = np.uint64(index) | record << np.uint64(32) | weight << np.uint64(48)
-        n_found += np.uint32(node < n_nodes)
+        n_found += np.uint32(is_counted[node])
     return n_found
 
 
@@ -119,7 +120,7 @@ def _add_words(words, codes, features, offsets, begin, end, cells):
 
 
 @njit(cache=True, nogil=True)
-def count_codes(codes, features, offsets, labels, weights, positions, first, moves, start, stop, cells):
+def count_codes(codes, features, offsets, labels, weights, positions, first, is_counted, moves, start, stop, cells):
     """Add 1, or a weight, to ``cells[node, label, offsets[feature] + code]`` for each record and feature.
 
     Records are first moved down by ``moves``, the last arguments of ``descend``, while their codes are at hand.
@@ -131,12 +132,14 @@ def count_codes(codes, features, offsets, labels, weights, positions, first, mov
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, cells.shape, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, is_counted, cells.shape, words)
             _add_words(words[:n_found], codes, features, offsets, begin, end, cells.reshape(-1))
 
 
 @njit(cache=True, nogil=True)
-def count_drawn(codes, features, askers, n_askers, offsets, labels, weights, positions, first, moves, start, stop, cells):
+def count_drawn(
+    codes, features, askers, n_askers, offsets, labels, weights, positions, first, is_counted, moves, start, stop, cells
+):
     """Add to cells as ``count_codes`` does, but count feature k only in the nodes ``askers[k, : n_askers[k]]``.
 
     Records are first ordered by node.
@@ -151,7 +154,7 @@ def count_drawn(codes, features, askers, n_askers, offsets, labels, weights, pos
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
             own = weights[copy] if weights.size else weights.reshape(-1)
-            n_found = _list_words(positions[copy], labels, own, begin, end, first, cells.shape, words)
+            n_found = _list_words(positions[copy], labels, own, begin, end, first, is_counted, cells.shape, words)
             ends[:] = 0
             for word in words[:n_found]:
                 ends[np.uint32(word) // n_cells + np.uint32(2)] += np.uint32(1)
@@ -172,7 +175,7 @@ def count_drawn(codes, features, askers, n_askers, offsets, labels, weights, pos
 
 
 @njit(cache=True, nogil=True)
-def sum_codes(codes, features, offsets, values, weights, positions, first, moves, start, stop, cells):
+def sum_codes(codes, features, offsets, values, weights, positions, first, is_counted, moves, start, stop, cells):
     """Add (1, z, z**2), times a weight, to ``cells[node, :, offsets[feature] + code]`` for each record and feature.
 
     z is a bounded target on the integer grid. Records are first moved down as in ``count_codes``.
@@ -183,7 +186,7 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, moves
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
         for copy in range(positions.shape[0]):
-            n_found = _list_counted(positions[copy], begin, end, first, cells.shape[0], found, records)
+            n_found = _list_counted(positions[copy], begin, end, first, is_counted, found, records)
             for feature in features:
                 column, offset = codes[feature, begin:end], np.uint64(offsets[feature])
                 for k in range(n_found):
@@ -196,7 +199,7 @@ def sum_codes(codes, features, offsets, values, weights, positions, first, moves
 
 
 @njit(cache=True, nogil=True)
-def sum_residual_codes(codes, features, offsets, residuals, positions, first, moves, start, stop, cells):
+def sum_residual_codes(codes, features, offsets, residuals, positions, first, is_counted, moves, start, stop, cells):
     """Add ``residuals[record]`` to ``cells[node, offsets[feature] + code]`` for each record and feature.
 
     Both have the numbers that are added side by side, so that several are added at once. Records are first moved down as in
@@ -209,7 +212,7 @@ def sum_residual_codes(codes, features, offsets, residuals, positions, first, mo
         end = min(stop, begin + ROWS_AT_ONCE)
         if moves[1].size:
             descend(codes, positions, begin, end, *moves)
-        n_found = _list_counted(positions[0], begin, end, first, cells.shape[0], found, records)
+        n_found = _list_counted(positions[0], begin, end, first, is_counted, found, records)
         for feature in features:
             column, offset = codes[feature, begin:end], np.int64(offsets[feature])
             for k in range(n_found):
@@ -235,6 +238,60 @@ def add_parts(cells, wanted, offsets, start, stop, counts):
                         some = cells[part, node, w, offsets[feature] : offsets[feature + 1]]
                         for code in range(some.size):
                             own[code, w] += some[code]
+
+
+@njit(cache=True, nogil=True)
+def spare_largest(above, offsets, features, routes, first_children, first, is_counted):
+    """Families ``(parent, largest child, first child, end of children)`` of split nodes, whose largest need not be counted.
+
+    Parents have the indices of ``above``, children count from ``first``; families that are not all among the nodes of
+    ``is_counted`` are left out.
+    """
+    families, n_found = np.empty((features.size, 4), dtype=np.int64), 0
+    sizes = np.empty(routes.shape[1], dtype=np.int64)
+    for parent in range(features.size):
+        feature, begin = features[parent], first_children[parent] - first
+        if feature < 0 or begin < 0:
+            continue
+        n_children = 0
+        sizes[:] = 0
+        for code in range(offsets[feature + 1] - offsets[feature]):
+            child = routes[parent, code]
+            n_children = max(n_children, child + 1)
+            for w in range(above.shape[2]):
+                sizes[child] += above[parent, offsets[feature] + code, w]
+        if begin + n_children < is_counted.size:
+            families[n_found] = parent, begin + np.argmax(sizes[:n_children]), begin, begin + n_children
+            n_found += 1
+    return families[:n_found]
+
+
+@njit(cache=True, nogil=True)
+def fill_spared(families, above, counts):
+    """Set the counts of each largest child to its parent's less its siblings'."""
+    for parent, largest, begin, end in families:
+        own, whole = counts[largest], above[parent]
+        for code in range(own.shape[0]):
+            for w in range(own.shape[1]):
+                own[code, w] = whole[code, w]
+        for sibling in range(begin, end):
+            if sibling != largest:
+                other = counts[sibling]
+                for code in range(own.shape[0]):
+                    for w in range(own.shape[1]):
+                        own[code, w] -= other[code, w]
+
+
+@njit(cache=True, nogil=True)
+def add_children(above, offsets, features, routes, first_children, first, counts):
+    """Add to ``counts[child - first]`` the sums of ``above[parent]`` over the codes that its split sends to the child."""
+    for parent in range(features.size):
+        begin, end = offsets[features[parent]], offsets[features[parent] + 1]
+        for code in range(end - begin):
+            node = first_children[parent] + routes[parent, code] - first
+            if features[parent] >= 0 and 0 <= node < counts.shape[0]:
+                for w in range(counts.shape[1]):
+                    counts[node, w] += above[parent, begin + code, w]
 
 
 @njit(cache=True, nogil=True)
