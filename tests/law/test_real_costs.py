@@ -16,7 +16,7 @@ from tests.support.strategies import recipe_of
 from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneCutEach
 
 from dpforest import Classes, Numeric, Schema
-from dpforest.audit.replay import cost
+from dpforest.audit.tape import cost
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.linear import Linear, Order
 from dpforest.growing.median import Centres
