@@ -109,9 +109,7 @@ class _DPForest(Spending):
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
         groups = named_ids(self, groups) if y is None else groups
         seal = partial(seal_table, self, X, y, groups, client, progress or silent)
-        fit_estimator(
-            self, seal, self._make_gate, progress, groups, X, other=None if self.variant == "private" else printed_form
-        )
+        fit_estimator(self, seal, progress, groups, X, other=None if self.variant == "private" else printed_form)
         return self
 
     def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:
