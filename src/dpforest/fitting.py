@@ -69,7 +69,7 @@ from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.words import GRID, unit_doubts
-from dpforest.show.gaps import gaps
+from dpforest.show.charges import gaps
 
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_on_")
