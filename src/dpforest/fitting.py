@@ -34,7 +34,7 @@ from dpforest.errors import (
 )
 from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import starting
-from dpforest.growing.lists import INSTEAD, check_delta
+from dpforest.growing.learnt import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
