@@ -16,8 +16,7 @@ from dpforest.fitting import fit_estimator, named_ids, seal_table
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import weighted
-from dpforest.model.effect_values import Effects
-from dpforest.model.effects import effects_of
+from dpforest.model.effects import Effects, effects_of
 from dpforest.model.file import DAMAGE, read_model, save_model
 from dpforest.model.importances import importances_of
 from dpforest.parts.recipe import Recipe

@@ -34,7 +34,7 @@ from dpforest.errors import (
 )
 from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import starting
-from dpforest.growing.lists import INSTEAD, check_delta
+from dpforest.growing.learnt import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
@@ -67,7 +67,7 @@ from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.words import GRID, unit_doubts
-from dpforest.show.gaps import gaps
+from dpforest.show.charges import gaps
 
 ASSUMED = "assume-public"
 FITTED = ("forest_", "privacy_", "schema_", "classes_", "made_with_", "trained_on_")

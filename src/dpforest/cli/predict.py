@@ -95,7 +95,7 @@ def _predicted(forest: Any, part: Any) -> Any:
     import pyarrow as pa
 
     from dpforest.evaluation import predicted_indices
-    from dpforest.show.export.listed import valid_text
+    from dpforest.show.export.json import valid_text
 
     if not hasattr(forest, "classes_"):
         return pa.table({PREDICTION: forest.predict(part)})
