@@ -8,8 +8,8 @@ from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO
 from dpforest import DPForestClassifier, DPForestRegressor
 from dpforest.errors import AccountingError, DPForestError, ParameterError, SchemaError
 from dpforest.growing.choosing import Medians
-from dpforest.growing.median import Centres
 from dpforest.growing.sequential import Phase, Sequential
+from dpforest.growing.target import Centres
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import (
     Balance,

@@ -30,16 +30,10 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     output.print(f"A private forest was trained at epsilon = {epsilon:.3g}, on each of {N_SEEDS} random splits.")
     output.print(f"It is right on {private} of new rows: guessing on {guess}, no privacy on {usual}.\n")
 
-    total = model.ledger_.spent
-    spent = [
-        (
-            row["purpose"],
-            str(row["charges"]),
-            row["mechanism"],
-            f"{total if row['share'] is None else total * row['share']:.4g}",
-        )
-        for row in grouped_charges(model.ledger_)
-    ]
+    total, spent = model.ledger_.spent, []
+    for row in grouped_charges(model.ledger_):
+        loss = total if row["share"] is None else total * row["share"]  # no share of an infinite loss
+        spent.append((row["purpose"], str(row["charges"]), row["mechanism"], f"{loss:.4g}"))
     spent.append(("total", "", "", f"{total:.4g}"))
     show_table("What the last fit spent", ("what was released", "times", "mechanism", "epsilon"), spent)
     scores = [

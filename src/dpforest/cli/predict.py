@@ -64,9 +64,9 @@ def predict(
     Example: [bold]dpforest predict adult.dpf new.csv --out predictions.csv[/bold]
     """
     from dpforest.estimators import load_model
-    from dpforest.records.ids import Ids
+    from dpforest.records.doors import is_database, shown_address
+    from dpforest.records.people import Ids
     from dpforest.records.source import Asked
-    from dpforest.records.tables import is_database, shown_address
 
     if not is_database(out):
         check_ending(Path(out), "Predictions are written", ".csv", ".parquet")
@@ -117,7 +117,7 @@ def _predicted(forest: Any, part: Any) -> Any:
     import pyarrow as pa
 
     from dpforest.evaluation import predicted_indices
-    from dpforest.show.export.listed import valid_text
+    from dpforest.show.export.json import valid_text
 
     if not hasattr(forest, "classes_"):
         return pa.table({PREDICTION: forest.predict(part)})
@@ -140,7 +140,7 @@ def _written_to(out: str, n_ids: int, raw_text: bool) -> Iterator[Callable[[Any]
     import pyarrow.csv
     import pyarrow.parquet
 
-    from dpforest.records.tables import is_database
+    from dpforest.records.doors import is_database
 
     if is_database(out):
         from dpforest.records.sources.written import new_table
@@ -206,9 +206,8 @@ def evaluate(
     from dpforest.estimators import load_model
     from dpforest.evaluation.cells import Cells
     from dpforest.evaluation.scoring import score_exactly, score_privately
-    from dpforest.records.doors import rows_to_score
+    from dpforest.records.doors import rows_to_score, shown_address
     from dpforest.records.people import check_groups
-    from dpforest.records.tables import shown_address
     from dpforest.show.report import write_evaluation
 
     if public == (epsilon is not None):

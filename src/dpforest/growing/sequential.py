@@ -11,8 +11,7 @@ from dpforest.common import progress as progressing
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.earlier import follow
-from dpforest.growing.grower import grow
-from dpforest.growing.together import refined
+from dpforest.growing.grower import grow, refined
 from dpforest.parts.part import Part
 from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.shape import Facts

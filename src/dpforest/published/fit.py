@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.fitting import Algorithm
 from dpforest.forest.tree import Forest
-from dpforest.growing.lists import INSTEAD
+from dpforest.growing.learnt import INSTEAD
 from dpforest.parts.postprocess import plain_shares
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe
 from dpforest.parts.voting import Vote

@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from dpforest.records.doors import open_source
 from dpforest.records.source import Source
 from dpforest.records.sources.cells import TextTable
 from dpforest.records.sources.delimited import SEPARATORS, Delimited
-from dpforest.records.sources.packed import unpacked
-from dpforest.records.sources.transcoded import in_utf_8
-from dpforest.records.tables import open_source
+from dpforest.records.sources.packed import in_utf_8, unpacked
 from dpforest.records.text import MOSTLY, known_seconds, read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
 from dpforest.schema.words import is_id_name

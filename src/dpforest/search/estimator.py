@@ -31,7 +31,7 @@ from dpforest.errors import (
 )
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import keep_names, resolve_schema
-from dpforest.growing.lists import INSTEAD
+from dpforest.growing.learnt import INSTEAD
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.model.file import today
 from dpforest.privacy.accountants import make_accountant

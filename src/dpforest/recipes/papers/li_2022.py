@@ -29,7 +29,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.growing.together import Together
+from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
 from dpforest.parts.allocation import Uniform, Weighted
 from dpforest.parts.criteria import GiniCount
