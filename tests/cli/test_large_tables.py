@@ -19,8 +19,7 @@ from tests.support.crosses import pairwise
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Schema, load_model
 from dpforest.cli import console
-from dpforest.common.compiling import WORDS
-from dpforest.common.progress import in_parts
+from dpforest.common.progress import WORDS, in_parts
 from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
