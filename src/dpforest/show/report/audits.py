@@ -6,7 +6,7 @@ from dpforest.common.text import counted
 from dpforest.errors import ParameterError
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import get_recipe
-from dpforest.recipes.own import fingerprint
+from dpforest.recipes.catalogue import fingerprint
 
 # For a recipe that the command does not know by name.
 OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
