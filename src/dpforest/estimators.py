@@ -16,8 +16,7 @@ from dpforest.fitting import fit_estimator, named_ids, seal_table
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import weighted
-from dpforest.model.effect_values import Effects
-from dpforest.model.effects import effects_of
+from dpforest.model.effects import Effects, effects_of
 from dpforest.model.file import DAMAGE, read_model, save_model
 from dpforest.model.importances import importances_of
 from dpforest.parts.recipe import Recipe
@@ -109,9 +108,7 @@ class _DPForest(Spending):
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {next(iter(others))!r}")
         groups = named_ids(self, groups) if y is None else groups
         seal = partial(seal_table, self, X, y, groups, client, progress or silent)
-        fit_estimator(
-            self, seal, self._make_gate, progress, groups, X, other=None if self.variant == "private" else printed_form
-        )
+        fit_estimator(self, seal, progress, groups, X, other=None if self.variant == "private" else printed_form)
         return self
 
     def fit_table(self, table: Any, *, groups: str | None = None, progress: Callable[[str], None] | None = None) -> Self:

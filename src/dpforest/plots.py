@@ -1,8 +1,7 @@
 """Plots of fitted models, such as ``dpforest.plots.tree(model)``. Sees released values only."""
 
-from dpforest.show.plots.bars import budget_by_level, importances
 from dpforest.show.plots.effects import effects
-from dpforest.show.plots.noise import leaf_noise
+from dpforest.show.plots.fits import budget_by_level, importances, leaf_noise
 from dpforest.show.plots.scores import accuracy_by_epsilon, calibration, roc
 from dpforest.show.plots.trees import tree
 

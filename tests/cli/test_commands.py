@@ -19,7 +19,7 @@ from dpforest.cli import demo
 from dpforest.datasets import load_survey
 from dpforest.errors import ModelFileError, SchemaError
 from dpforest.model.file import model_digest
-from dpforest.show.report.about import FIELDS
+from dpforest.show.report.attached import FIELDS
 
 pytestmark = pytest.mark.slow
 

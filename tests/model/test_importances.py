@@ -10,7 +10,7 @@ from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.forest.bands import NORMAL_95
-from dpforest.model.effect_values import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, Part
 from dpforest.model.importances import EVENLY, importance_rows, importances_of
 
 FEATURES = {"signal": Numeric(0, 1), "noise1": Numeric(0, 1), "noise2": Numeric(0, 1)}

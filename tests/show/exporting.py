@@ -16,7 +16,7 @@ from tests.support.planted import voting
 from dpforest import Categorical, Classes, Date, Numeric, Schema
 from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.schema.domain import Domain, Grid
-from dpforest.show.export.listed import texts_of
+from dpforest.show.export.json import texts_of
 from dpforest.show.export.onnx import onnx_model
 from dpforest.show.export.sql import added_names, column_names
 

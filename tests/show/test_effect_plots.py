@@ -12,7 +12,7 @@ from tests.support.fitted import hostile_model, mean_model, small_model
 from dpforest import Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, plots
 from dpforest.common.text import BAND_MEANS, TIMES, brief, percent
 from dpforest.errors import ParameterError
-from dpforest.model.effect_values import Effect, Effects, Part
+from dpforest.model.effects import Effect, Effects, Part
 from dpforest.show.pictures import axis_of, band_words, labelled, short_words
 from dpforest.show.plots.canvas import COLOURS, GREY, tinted
 from dpforest.show.plots.trees import paints

@@ -15,7 +15,7 @@ from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.composition import entries, shared
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger
-from dpforest.show.gaps import gaps
+from dpforest.show.charges import gaps
 from dpforest.show.plan import explain
 from dpforest.show.report.content import report_content
 

@@ -14,7 +14,7 @@ from tests.support.strategies import FIXED, SEEDS
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import DPForestError
-from dpforest.show.export.listed import texts_of
+from dpforest.show.export.json import texts_of
 from dpforest.show.export.onnx import input_names
 
 INF = float("inf")

@@ -13,7 +13,7 @@ from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, mean_model, sma
 from dpforest import DPForestClassifier
 from dpforest.errors import ParameterError
 from dpforest.show.report import write_report
-from dpforest.show.report.about import FIELDS, FROM_A_PERSON, MOST_CHARACTERS, OPTIONS, about_content, unsaid
+from dpforest.show.report.attached import FIELDS, FROM_A_PERSON, MOST_CHARACTERS, OPTIONS, about_content, unsaid
 from dpforest.show.report.html import SECTIONS
 
 ALL = {name: f"the {name} of it" for name in FIELDS} | {"release_date": "2026-07-25"}

@@ -16,7 +16,7 @@ from dpforest.budget import Loss
 from dpforest.cli.main import commands
 from dpforest.errors import ParameterError
 from dpforest.show.report import write_budget_page
-from dpforest.show.report.budgets import budget_page_content, curve_of
+from dpforest.show.report.attached import budget_page_content, curve_of
 
 X, Y = table()
 RECIPE = "jagannathan-2009"

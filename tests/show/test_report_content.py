@@ -24,8 +24,7 @@ from dpforest.schema import Format
 from dpforest.show.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.show.report import write_report
 from dpforest.show.report.content import certainty, guarantee, report_content
-from dpforest.show.report.drawing import Drawing, script_json
-from dpforest.show.report.effects import MOST_EFFECTS, effects_content, effects_section, signed
+from dpforest.show.report.drawing import MOST_EFFECTS, Drawing, effects_content, effects_section, script_json, signed
 from dpforest.show.report.html import LabelWriter
 
 TWO_MEGABYTES = 2_000_000

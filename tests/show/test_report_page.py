@@ -14,7 +14,7 @@ from dpforest import Budget
 from dpforest.budget import Loss
 from dpforest.evaluation import evaluate_privately
 from dpforest.show.report import write_budget_page, write_evaluation, write_report
-from dpforest.show.report.about import FIELDS
+from dpforest.show.report.attached import FIELDS
 
 pytestmark = pytest.mark.site
 

@@ -15,8 +15,7 @@ from dpforest.budget.fits import charged, check_budget
 from dpforest.errors import ParameterError
 from dpforest.evaluation import figures
 from dpforest.evaluation.cells import DECIDES, By, Cells, Rows, shares_and_indices
-from dpforest.evaluation.figures import Released
-from dpforest.evaluation.result import Evaluation, Score
+from dpforest.evaluation.figures import Evaluation, Released, Score
 from dpforest.mechanisms import Entropy
 from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant

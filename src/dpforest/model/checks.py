@@ -1,6 +1,5 @@
 """Checks of what a model file holds, since the code that uses it does not check again. Public values only."""
 
-import math
 import re
 from datetime import date
 from typing import Any
@@ -80,7 +79,7 @@ def _are_parameters(parameters: dict[str, Any]) -> bool:
         and parameters["delta"] != "inf"
         and parameters["random_state"] is None
         and isinstance(parameters.get("class_weight"), list | str | None)
-        and all(isinstance(value, int) and not isinstance(value, bool) and 0 < abs(value) < 1 << 63 for value in whole)
+        and all(type(value) is int and 0 < abs(value) < 1 << 63 for value in whole)
         and abs(parameters["n_jobs"] or 0) <= MOST_JOBS
     )
 
@@ -91,8 +90,7 @@ def _is_estimate(value: Any) -> bool:
     numbers = [value["value"], value["deviation"]]
     return (
         len(value) == 2
-        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
-        and all(abs(number) < 1e100 for number in numbers)
+        and all(type(number) in (int, float) and abs(number) < 1e100 for number in numbers)
         and numbers[1] >= 0
     )
 
@@ -103,8 +101,7 @@ def _is_date(value: Any) -> bool:
 
 
 def _is_amount(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value == "inf" or (number and math.isfinite(value) and 0 <= value < 1e300)
+    return value == "inf" or (type(value) in (int, float) and 0 <= value < 1e300)
 
 
 def _is_scope(entry: Any, levels: int) -> bool:
@@ -134,7 +131,7 @@ def _is_charge(entry: dict[str, Any]) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
+    return type(value) is int and 0 <= value < 1 << 31
 
 
 def check_structure(forest: Forest) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Estimate, Forest, shares_of
-from dpforest.model.effect_values import Effect, Effects, Interaction
-from dpforest.model.effects import MOST_BANDS, effects_of
+from dpforest.model.effects import MOST_BANDS, Effect, Effects, Interaction, effects_of
 from dpforest.model.signal import leaf_release
 from dpforest.privacy.ledger import Ledger
 

@@ -1,16 +1,21 @@
-"""The ledger of a model as a picture and as a table. Sees charges only.
+"""The ledger of a model as a picture and as a table, and what was spent on what a schema lacks. Sees charges only.
 
 A block stands for a charge, a leak or a scope. Scopes that are alike are drawn once, with their number.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpforest.common.text import percent
 from dpforest.privacy.composition import Priced, divided, entries, priced, shared
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Charge, Leak, Purpose, Scope
 from dpforest.privacy.ledger import Book, Ledger
+from dpforest.schema import Schema
+from dpforest.schema.words import Unknown, unknowns
 
 Block = dict[str, Any]
 
@@ -165,3 +170,34 @@ def ways_to_compose(block: Block) -> set[str]:
     """The kinds of scopes below a block, parallel ones only if several parts run beside each other."""
     is_way = block["kind"] == "bootstrap" or (block["kind"] == "parallel" and len(block["children"]) > 1)
     return ({block["kind"]} if is_way else set()).union(*map(ways_to_compose, block["children"]))
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a schema lacks, and the share of the loss that is spent because of it; None if the loss is infinite."""
+
+    unknown: Unknown
+    share: float | None
+
+    @property
+    def sentences(self) -> str:
+        """What was spent, and what knowing more would buy, without the names of columns."""
+        spent = f"{percent(self.share)} of the loss was spent {self.unknown.cost}" if self.share else self.unknown.without
+        return " ".join(f"{words[0].upper()}{words[1:]}." for words in (spent, self.unknown.gain))
+
+
+def gaps(schema: Schema, ledger: Ledger) -> list[Gap]:
+    """What a schema lacks, each with its share of what the ledger spends."""
+    found = unknowns(schema)
+    if not found or math.isinf(ledger.spent):
+        return [Gap(each, None) for each in found]
+    shares = shares_by_kind(ledger)
+    return [Gap(each, sum(shares[kind] for kind in each.paid_for)) for each in found]
+
+
+def shares_by_kind(ledger: Ledger) -> dict[str, float]:
+    """The share of the loss that charges of each kind of purpose have; 0 for all other kinds."""
+    shares: dict[str, float] = defaultdict(float)
+    for each in charged(ledger):
+        shares[each.entry.purpose.kind] += float(each.share)
+    return shares

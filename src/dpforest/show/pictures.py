@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpforest.common.text import BAND_MEANS, brief
-from dpforest.model.effect_values import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, Part
 
 MOST_TICKS = 5
 # What holds less than this share of the records sets no scale.
@@ -55,29 +55,21 @@ def commonest(effect: Effect, most: int) -> tuple[list[Part], int]:
     return [effect.parts[index] for index in sorted(largest)], max(len(effect.parts) - most, 0) + effect.left_out
 
 
-@dataclass(frozen=True)
-class EffectMap:
+class EffectMap(NamedTuple):
     """What is drawn of an interaction: the output that it is largest for, and its values there."""
 
     output: Any  # None if there is only one
     values: np.ndarray  # (n_parts of the first, n_parts of the second)
     bands: np.ndarray | None
+    within: np.ndarray  # which values are within their band
+    most: float  # the end of the scale
 
-    @classmethod
-    def of(cls, pair: Interaction, outputs: Sequence[Any]) -> "EffectMap":
-        at = int(np.abs(pair.effects).max(axis=(0, 1)).argmax())
-        bands = None if pair.bands is None else pair.bands[:, :, at]
-        return cls(outputs[at] if len(outputs) > 1 else None, pair.effects[:, :, at], bands)
 
-    @property
-    def within(self) -> np.ndarray:
-        """Which values are within their band."""
-        return np.abs(self.values) <= (-1 if self.bands is None else self.bands)
-
-    @property
-    def most(self) -> float:
-        """The end of the scale."""
-        return float(np.abs(self.values).max()) or 1.0
+def map_of(pair: Interaction, outputs: Sequence[Any]) -> EffectMap:
+    at = int(np.abs(pair.effects).max(axis=(0, 1)).argmax())
+    output, values = outputs[at] if len(outputs) > 1 else None, pair.effects[:, :, at]
+    bands, sizes = None if pair.bands is None else pair.bands[:, :, at], np.abs(values)
+    return EffectMap(output, values, bands, sizes <= (-1 if bands is None else bands), float(sizes.max()) or 1.0)
 
 
 @dataclass(frozen=True)

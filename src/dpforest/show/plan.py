@@ -32,7 +32,7 @@ from dpforest.recipes import get_recipe, is_listed
 from dpforest.records.vault import Vault
 from dpforest.schema import Schema
 from dpforest.schema.patterns import expanded, patterns_of
-from dpforest.show.gaps import gaps, shares_by_kind
+from dpforest.show.charges import gaps, shares_by_kind
 
 WORDS: dict[type, str] = {
     MaxOperator: "how many records are of the most common class of their child",

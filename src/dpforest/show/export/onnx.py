@@ -15,8 +15,7 @@ from dpforest.forest.tree import Forest
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date
 from dpforest.schema.domain import WEEKDAYS, Derived
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
-from dpforest.show.export.listed import is_number, json_value, kind_of, none_code, texts_of, valid_text
-from dpforest.show.export.splits import Splits, met_cuts
+from dpforest.show.export.json import Splits, is_number, json_value, kind_of, met_cuts, none_code, texts_of, valid_text
 
 # Operators of these versions are known to every runtime since 2022.
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -145,10 +144,8 @@ def _code(graph: _Graph, forest: Forest, feature: int) -> str:
         is_date = isinstance(part, Date) or own.of != "value"
         asked = graph.add("Cast", _of_date(graph, own, value), to=graph.onnx.TensorProto.DOUBLE) if is_date else value
         passed = graph.add("GreaterOrEqual", asked, graph.constant([met_cuts(forest.domain, feature)], np.float64))
-        code, missing = (
-            graph.add("ReduceSum", graph.whole(passed), graph.constant([1])),
-            len(forest.domain.cuts[feature]) + 1,
-        )
+        code = graph.add("ReduceSum", graph.whole(passed), graph.constant([1]))
+        missing = len(forest.domain.cuts[feature]) + 1
     elif is_number(part.categories):
         value = graph.input(own.column, "DOUBLE")
         other = len(part.categories)
@@ -246,11 +243,7 @@ def _add_outputs(graph: _Graph, forest: Forest, shares: str) -> None:
         graph.output(graph.add("Add", scaled, graph.constant(target.range[0], np.float64)), "prediction", "DOUBLE", 1)
         return
     kind = kind_of(target.labels)
-    forms: dict[str, tuple[str, Any]] = {
-        "boolean": ("BOOL", bool),
-        "whole": ("INT64", np.int64),
-        "number": ("DOUBLE", float),
-    }
+    forms: dict[str, Any] = {"boolean": ("BOOL", bool), "whole": ("INT64", np.int64), "number": ("DOUBLE", float)}
     type_, dtype = forms.get(kind, ("STRING", object))
     labels = graph.constant(target.labels if kind in forms else texts_of(target.labels), dtype)
     best = graph.add("ArgMax", shares, axis=1, keepdims=0)

@@ -16,8 +16,7 @@ from dpforest.forest.tree import Forest
 from dpforest.schema import LONGEST_TEXT, SECONDS_OF_DAY, Bounded, Categorical, Date
 from dpforest.schema.domain import Derived, Domain
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
-from dpforest.show.export.listed import is_number, kind_of, none_code, texts_of, valid_text
-from dpforest.show.export.splits import Split, Splits, met_cuts
+from dpforest.show.export.json import Split, Splits, is_number, kind_of, met_cuts, none_code, texts_of, valid_text
 
 Cases = tuple[list[tuple[int, str]], int]
 ROWS, SCORES = '"dpforest_rows"', '"dpforest_scores"'

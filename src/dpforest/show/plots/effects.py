@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import ParameterError, shown
-from dpforest.model.effect_values import Effect, Effects, Interaction, Part
-from dpforest.model.effects import effects_of
+from dpforest.model.effects import Effect, Effects, Interaction, Part, effects_of
 from dpforest.show import pictures
 from dpforest.show.plots import canvas
 from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, drawable
@@ -59,7 +58,6 @@ def effects(model: Any, column: Any = None, *, ax: Any = None, most: int = 6, pa
 
 
 def _one(model: Any, column: Any, ax: Any) -> Any:
-    """The axes with one feature."""
     found = effects_of(model.forest_, model.ledger_, n_pairs=0)
     effect = found.of(str(column)) if column is not None else next(iter(found.features), None)
     if effect is None and column is not None and str(column) not in model.forest_.domain.names:
@@ -86,13 +84,11 @@ def _notes(found: Effects, panels: Sequence[Effect | Interaction], inches: float
 
 
 def _draw(ax: Any, panel: Effect | Interaction, found: Effects, reach: float, has_legend: bool = True) -> None:
-    """Draw one panel, with its title."""
     if isinstance(panel, Interaction):
         title = _map(ax, panel, found)
     else:
-        (_bars if panel.kind == "category" else _curve)(
-            ax, panel, [drawable(name, LONGEST) for name in found.outputs], reach
-        )
+        names = [drawable(name, LONGEST) for name in found.outputs]
+        (_bars if panel.kind == "category" else _curve)(ax, panel, names, reach)
         title = drawable(panel.feature, LONGEST)
         ax.spines[["top", "right"]].set_visible(False)
         if len(found.outputs) > 1 and has_legend:
@@ -145,7 +141,7 @@ def _bars(ax: Any, effect: Effect, names: list[str], reach: float) -> None:
 
 def _map(ax: Any, pair: Interaction, found: Effects) -> str:
     """Draw a map of cells, blue below 0 and red above, pale where within their band; returns its title."""
-    drawn = pictures.EffectMap.of(pair, found.outputs)
+    drawn = pictures.map_of(pair, found.outputs)
     alpha = np.where(drawn.within, 0.35, 1.0).T
     style = {"vmin": -drawn.most, "vmax": drawn.most, "aspect": "auto", "origin": "lower"}
     ax.figure.colorbar(ax.imshow(drawn.values.T, cmap="RdBu_r", alpha=alpha, **style), ax=ax, shrink=0.9)

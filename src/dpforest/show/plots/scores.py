@@ -150,7 +150,6 @@ def _points(evaluation: Any, which: str) -> tuple[dict[str, Any], list[dict[str,
 
 
 def _frame(ax: Any) -> Any:
-    """Square axes of two shares, with the diagonal."""
     ax = canvas.axes(ax, 4.4, 4.4)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")

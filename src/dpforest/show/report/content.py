@@ -9,7 +9,7 @@ from dpforest.budget import Budget
 from dpforest.common.text import figure
 from dpforest.errors import ParameterError
 from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
-from dpforest.model.effect_values import Effects
+from dpforest.model.effects import Effects
 from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
 from dpforest.model.signal import Signal
@@ -20,11 +20,8 @@ from dpforest.recipes import get_recipe
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 from dpforest.schema.kinds import Target
 from dpforest.schema.words import format_words, in_words, unit_words
-from dpforest.show.charges import grouped_charges, picture, ways_to_compose
-from dpforest.show.gaps import gaps
-from dpforest.show.report.about import about_content
-from dpforest.show.report.audits import audit_content
-from dpforest.show.report.budgets import budget_content
+from dpforest.show.charges import gaps, grouped_charges, picture, ways_to_compose
+from dpforest.show.report.attached import about_content, audit_content, budget_content
 from dpforest.show.report.evaluations import evaluation_content
 
 # One sentence for each mechanism that a ledger may name.
@@ -72,7 +69,18 @@ def report_content(
         "about": about_content(about),
         "budget": budget_content(budget, model),
         "ledger": _ledger(model.ledger_),
-        "inputs": inputs(model.schema_) | {"unknown": _unknown(model)},
+        "inputs": inputs(model.schema_)
+        | {
+            "unknown": [
+                {
+                    "lacks": gap.unknown.lacks,
+                    "columns": list(gap.unknown.columns),
+                    "share": gap.share,
+                    "words": gap.sentences,
+                }
+                for gap in gaps(model.schema_, model.ledger_)
+            ]
+        },
         "making": _making(model),
         "not_covered": [*statement.not_covered, *ALSO_NOT_COVERED, SEVERAL[statement.unit]],
         "notes": list(statement.notes),
@@ -172,14 +180,6 @@ def kind_of(part: Feature | Target) -> str:
 
 def _six_digits(value: Any) -> str:
     return figure(value, 6)
-
-
-def _unknown(model: Any) -> list[dict[str, Any]]:
-    """What the schema of a model did not know, what was spent because of it, and what knowing it would have bought."""
-    return [
-        {"lacks": gap.unknown.lacks, "columns": list(gap.unknown.columns), "share": gap.share, "words": gap.sentences}
-        for gap in gaps(model.schema_, model.ledger_)
-    ]
 
 
 def _making(model: Any) -> dict[str, Any]:

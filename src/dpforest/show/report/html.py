@@ -19,15 +19,13 @@ from dpforest.common.files import check_writable, write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import figure, percent, share_figure, shortened, visible
 from dpforest.errors import OutputError, shown_down, shown_up
-from dpforest.model.effect_values import Effects
 from dpforest.model.effects import effects_of
 from dpforest.model.signal import Signal
 from dpforest.show.export.json import forest_to_dict
-from dpforest.show.report import about as of_people
-from dpforest.show.report.budgets import budget_page_content, curve_of
+from dpforest.show.report import attached
+from dpforest.show.report.attached import budget_page_content, curve_of
 from dpforest.show.report.content import report_content
-from dpforest.show.report.drawing import Drawing, script_json
-from dpforest.show.report.effects import effects_content, effects_section
+from dpforest.show.report.drawing import Drawing, effects_content, effects_section, script_json
 from dpforest.show.report.evaluations import checked, evaluation_section
 
 REPORT, OF_BUDGETS = ({"format": name, "version": 1} for name in ("dpforest-report", "dpforest-budget-report"))
@@ -50,7 +48,7 @@ UNITS = {"epsilon": "ε", "rho": "\N{GREEK SMALL LETTER RHO}"}
 # What templates use. Of long lists a page has so many; its twin has all.
 GLOBALS = {
     "most_features": 150, "most_categories": 12, "most_classes": 40, "most_lines": 40, "units": UNITS, "sections": SECTIONS,
-    "about_fields": of_people.FIELDS, "about_options": of_people.OPTIONS, "from_a_person": of_people.FROM_A_PERSON,
+    "about_fields": attached.FIELDS, "about_options": attached.OPTIONS, "from_a_person": attached.FROM_A_PERSON,
     "band_means": texts.BAND_MEANS, "bins_mean": texts.BINS_MEAN, "by_weight": texts.BY_WEIGHT, "counted": texts.counted,
     "count_words": texts.count_words, "in_brackets": texts.in_brackets, "mean_words": texts.mean_words,
     "share_words": texts.share_words, "short": lambda value, most=15: shortened(value, most, visible),
@@ -129,8 +127,15 @@ def write_report(
     """
     twin, effects = twin_of(path), effects_of(model.forest_, model.ledger_)
     content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": effects_content(effects)}
-    drawing = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict()
-    write_pair(path, _report_page(content, drawing, effects, twin.name), _twin_text(model, content))
+    drawing, ledger = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict(), content["ledger"]
+    data = {
+        "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
+        "declared": bool(content["guarantee"]["outside"]),
+    }  # fmt: skip
+    found = content | effects_section(effects) | evaluation_section(content["evaluation"])
+    script = "".join(map(_part, ("script.js", "scrolling.js", "effects.js")))
+    more = {"data": script_json(data), "unsaid": attached.unsaid(content["about"]), "drawing": drawing}
+    write_pair(path, rendered("template.html", script, twin.name, found | more), _twin_text(model, content))
 
 
 def write_evaluation(evaluation: Any, path: str | Path) -> None:
@@ -169,19 +174,6 @@ def write_pair(path: str | Path, page: str, twin: str) -> None:
         check_writable(file)
     for file, text in pair.items():
         write_whole(file, text.encode())
-
-
-def _report_page(content: dict[str, Any], drawing: dict[str, Any], effects: Effects, twin: str) -> str:
-    """The HTML of the report; ``drawing`` is what its script draws."""
-    ledger = content["ledger"]
-    data = {
-        "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
-        "declared": bool(content["guarantee"]["outside"]),
-    }  # fmt: skip
-    found = content | effects_section(effects) | evaluation_section(content["evaluation"])
-    script = "".join(map(_part, ("script.js", "scrolling.js", "effects.js")))
-    more = {"data": script_json(data), "unsaid": of_people.unsaid(content["about"]), "drawing": drawing}
-    return rendered("template.html", script, twin, found | more)
 
 
 def _labelled(block: dict[str, Any]) -> dict[str, Any]:
