@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from dpforest.audit.attack import Attack
-from dpforest.audit.report import HEAD, cells, evidence
+from dpforest.audit.report import HEAD, cells, draw_evidence, draw_trade_off
 from dpforest.common.text import counted
 
 BEGIN, END = "<!-- results: made by scripts/audit_page.py -->", "<!-- end of results -->"
@@ -60,7 +60,5 @@ if __name__ == "__main__":
         current = with_table(text, content) == text
         sys.exit(0 if current else "docs/guide/audit.md is not current: run python scripts/audit_page.py")
     page.write_text(with_table(text, content), "utf-8")
-    from dpforest.audit.plots import draw_evidence, draw_trade_off
-
-    draw_evidence(evidence(content["audits"]), DOCS / "audit" / "evidence.png")
+    draw_evidence(content["audits"], DOCS / "audit" / "evidence.png")
     draw_trade_off([Attack.from_dict(attack) for attack in content["attacks"]], DOCS / "audit" / "trade-off.png")

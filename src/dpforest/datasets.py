@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpforest.errors import DPForestError
-from dpforest.records.tables import read_table
+from dpforest.records.doors import read_table
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 
 # OpenML's number for each table whose columns are those of a schema that comes with the library.

@@ -17,8 +17,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, row_epsilon, what_a_fit_is
-from dpforest.common.compiling import said
 from dpforest.common.pipelines import learnt_before
+from dpforest.common.progress import said
 from dpforest.common.spending import added_up
 from dpforest.common.text import counted, percent
 from dpforest.errors import (
@@ -34,7 +34,7 @@ from dpforest.errors import (
 )
 from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import starting
-from dpforest.growing.lists import INSTEAD, check_delta
+from dpforest.growing.learnt import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import check_class_weight
 from dpforest.model.doubts import released_doubts, uncertain_range
@@ -44,15 +44,12 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import ALL_ROWS
 from dpforest.pipeline import fit_forest, public_facts
 from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
-from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe
-from dpforest.recipes.catalogue import equals_listed
-from dpforest.recipes.own import fingerprint, outside_parts
+from dpforest.recipes.catalogue import equals_listed, fingerprint, outside_parts
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
-from dpforest.records.counter import Guarded
 from dpforest.records.doors import (
     closed_if_refused,
     header_of,
@@ -63,6 +60,7 @@ from dpforest.records.doors import (
     seal_elsewhere,
     target_beside,
 )
+from dpforest.records.given import given_frame
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.records.source import Source
 from dpforest.records.vault import Vault
@@ -89,7 +87,6 @@ class Algorithm:
 def fit_estimator(
     model: Any,
     seal: Seal,
-    make_gate: Callable[[Ledger, Any], Gate],
     progress: Callable[[str], None] | None,
     groups: Any = None,
     table: Any = None,
@@ -97,7 +94,8 @@ def fit_estimator(
 ) -> None:
     """Train an estimator on the rows that ``seal`` gives of a table; afterwards it has its fitted attributes.
 
-    ``other`` gives the algorithm that runs instead of the private one.
+    ``other`` gives the algorithm that runs instead of the private one. Fits of one ``table`` are counted, if it is given, to
+    warn of what they cost together.
     """
     # The day is taken before any row is seen: when a fit ends tells how long it took, and that tells of its rows.
     began, recipe, uncovered = today(), check_parameters(model), learnt_before()
@@ -115,7 +113,7 @@ def fit_estimator(
     if earlier is not None:  # whose trees may be part of the model
         whose["outside"] = tuple(sorted({*whose["outside"], *earlier.privacy.outside}))
     ledger.proof, parts = proof_in_words(recipe.name, model.variant, **whose), fingerprint(recipe, type(model))
-    gate = make_gate(ledger, model.random_state)
+    gate = model._make_gate(ledger, model.random_state)  # noqa: SLF001 - an audit watches it
     schema, vault = seal(recipe, None if groups is None else People(ledger.rows, gate.entropy), earlier)
     for doubt in unit_doubts(schema, _unit(model), is_promised=not leaks):
         warnings.warn(doubt, UnitWarning, stacklevel=3)
@@ -131,8 +129,7 @@ def fit_estimator(
         whose["row_epsilon"] = row_epsilon(outcomes, ledger.delta, ledger.rows, may_sample)
     what = what_a_fit_is(recipe.name, whose["own_recipe"])
     with closing(vault), charged(model.budget, what, outcomes, ledger), said():
-        # Runs of a search are not counted: how many there were is secret.
-        if model.budget is None and not leaks and not isinstance(table, Guarded):
+        if model.budget is None and not leaks and table is not None:
             for note in added_up(model, table, ledger.epsilon, ledger.delta, _unit(model)):
                 warnings.warn(note, RepeatedFitWarning, stacklevel=3)
         # From here on charges are made. They stay on the estimator even if the fit fails, and no older model does.
@@ -151,6 +148,11 @@ def fit_estimator(
         warnings.warn(f"The model is not private: {'; '.join(model.privacy_.reasons)}.", LeakWarning, stacklevel=3)
     for doubt in released_doubts(forest, schema, ledger):
         warnings.warn(doubt, NothingLearntWarning, stacklevel=3)
+
+
+def fit_sealed(model: Any, table: SealedTable) -> None:
+    """Train an estimator on the part of a search that trains; such fits are not counted, since their number is secret."""
+    fit_estimator(model, lambda recipe, people, earlier: (table.schema, table), None)
 
 
 def _may_sample(recipe: Recipe, schema: Schema, ledger: Ledger) -> bool:
@@ -218,15 +220,14 @@ def seal_table(
     earlier: Earlier | None = None,
 ) -> tuple[Schema, SealedTable]:
     """The checked schema and the sealed rows of a table, wherever it is; sets what scikit-learn keeps of a table."""
-    if isinstance(X, Guarded):  # the part of a search that trains, which a caller cannot make
-        vault: Any = X
-        return vault.schema, vault
     n_jobs = effective_n_jobs(model.n_jobs)
     if client is not None or is_elsewhere(X):
         seal = partial(seal_elsewhere, n_jobs=n_jobs, groups=groups, people=people, client=client, progress=progress)
         if y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
         return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
+    frame = given_frame(X)  # a table library is asked once what a table is
+    X = X if frame is None else frame
     if y is None and isinstance(model.schema, Schema):
         y, groups = target_beside(X, model.schema), ids_of(X, groups)
     if y is None:

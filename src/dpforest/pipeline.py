@@ -8,9 +8,9 @@ from fractions import Fraction
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.growing.earlier import covers, is_better, share_of, starting
-from dpforest.growing.lists import learn_lists, threshold_delta
+from dpforest.growing.grower import Together
+from dpforest.growing.learnt import learn_lists, threshold_delta
 from dpforest.growing.target import with_range
-from dpforest.growing.together import Together
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts

@@ -14,7 +14,7 @@ from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.audit.attack import World, attack, exposed_record, most_allowed, realistic_table
-from dpforest.audit.plots import draw_evidence, draw_trade_off
+from dpforest.audit.report import draw_evidence, draw_trade_off
 from dpforest.audit.subject import Subject
 from dpforest.datasets import NoSuchTable
 from dpforest.errors import ParameterError
@@ -219,9 +219,7 @@ def test_trade_off_and_evidence_are_drawn(kept, tmp_path):
     for some in (attacks[:1], attacks):
         draw_trade_off(some, tmp_path / "trade-off.png")
         assert (tmp_path / "trade-off.png").stat().st_size > 10_000
-    rows = [
-        {"name": "kept", "claimed": 1.0, "lower_bound": 0.0, "verdict": "within claim"},
-        {"name": "broken", "claimed": 1.0, "lower_bound": 8.0, "verdict": "above claim"},
-    ]
-    draw_evidence(rows, tmp_path / "evidence.png")
+    bounds = [{"claimed": 1.0, "epsilon": epsilon, "exceeds": epsilon > 1} for epsilon in (0.0, 8.0)]
+    audits = [{"recipe": "mine", "variant": "private", "lower_bound": bound} for bound in (*bounds, None)]
+    draw_evidence(audits, tmp_path / "evidence.png")
     assert (tmp_path / "evidence.png").stat().st_size > 5_000

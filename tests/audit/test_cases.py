@@ -12,8 +12,7 @@ import pytest
 from tests.audit.broken import GREEDY
 
 from dpforest import Categorical, Classes, Date, Numeric, get_recipe, list_recipes
-from dpforest.audit.cases import ODD_DATES, generate
-from dpforest.audit.pairs import PAIRS, pairs_for
+from dpforest.audit.cases import ODD_DATES, PAIRS, generate, pairs_for
 from dpforest.audit.replay import run_fit
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Tape

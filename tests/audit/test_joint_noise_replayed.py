@@ -10,9 +10,9 @@ import pytest
 from tests.audit.broken import COUNTS, first_findings
 from tests.support.encoded import opened
 
-from dpforest.audit.replay import Fit, cost, differences, largest_block, replay_many, unpaid_moves
+from dpforest.audit.replay import Fit, differences, replay_many, unpaid_moves
 from dpforest.audit.subject import Subject
-from dpforest.audit.tape import Tape
+from dpforest.audit.tape import Tape, cost, largest_block
 from dpforest.mechanisms import Entropy, Rate
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.accountants import make_accountant

@@ -18,9 +18,9 @@ from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
 from dpforest.errors import TableError
-from dpforest.growing import grid, target
-from dpforest.growing.grid import LearnedGrid, Zooms
-from dpforest.growing.median import quantile_bound
+from dpforest.growing import learnt, target
+from dpforest.growing.learnt import LearnedGrid, Zooms
+from dpforest.growing.target import quantile_bound
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.recipe import Narrow
@@ -211,8 +211,8 @@ RANGED = replace(
 )
 # Bounds of choices that are too narrow: one direction is denied, or a price forgotten; and what is found in whose choice.
 NARROW_BOUNDS = {
-    "no fall of the middle": (LEARNT, grid, "quantile_bound", lambda: Bound(0, 1), "'grid"),
-    "no rise of the middle": (LEARNT, grid, "quantile_bound", lambda: Bound(-1, 0), "'grid"),
+    "no fall of the middle": (LEARNT, learnt, "quantile_bound", lambda: Bound(0, 1), "'grid"),
+    "no rise of the middle": (LEARNT, learnt, "quantile_bound", lambda: Bound(-1, 0), "'grid"),
     "location": (
         RANGED,
         target,

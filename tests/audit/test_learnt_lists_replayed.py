@@ -10,7 +10,7 @@ from dpforest import Categorical, Classes, Schema, get_recipe
 from dpforest.audit.cases import Case
 from dpforest.audit.replay import replay
 from dpforest.audit.subject import Subject
-from dpforest.growing import lists
+from dpforest.growing import learnt
 from dpforest.mechanisms import Gaussian, Rate
 from dpforest.mechanisms.thresholds import threshold
 from dpforest.privacy import gate as gates
@@ -79,7 +79,7 @@ def test_a_gate_that_names_more_than_it_pays_for_is_caught(recipe, gate, kind):
 def test_lists_whose_deltas_add_up_to_more_than_their_book_has_are_caught(monkeypatch):
     monkeypatch.setattr(Ledger, "_check_thresholds", lambda *_: None)
     monkeypatch.setattr(
-        lists, "divide_evenly", lambda amount, n: amount if amount == CASES[0].delta else divide_evenly(amount, n)
+        learnt, "divide_evenly", lambda amount, n: amount if amount == CASES[0].delta else divide_evenly(amount, n)
     )
     found = findings_of(SOUND["pure but for lists"])
     assert {(finding.kind, finding.where) for finding in found} == {("loss", "lists")}

@@ -194,13 +194,13 @@ def test_what_is_no_file_is_not_replaced_by_one(made):
 def test_an_unforeseen_error_does_not_show_what_a_function_holds(made):
     program = """
 import sys
-import dpforest.records.tables
+import dpforest.records.doors
 
 def fail(*arguments, **named):
     rows = ["Atlantis"] * 3
     raise RuntimeError("unforeseen")
 
-dpforest.records.tables.open_source = fail
+dpforest.records.doors.open_source = fail
 from dpforest.cli.main import app
 app()
 """

@@ -19,14 +19,13 @@ from tests.support.crosses import pairwise
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Schema, load_model
 from dpforest.cli import console
-from dpforest.common.compiling import WORDS
-from dpforest.common.progress import in_parts
+from dpforest.common.progress import WORDS, in_parts
 from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces
 from dpforest.records.source import Asked
-from dpforest.records.sources import delimited, parquet_files
+from dpforest.records.sources import delimited, parquet
 
 pytestmark = pytest.mark.slow
 
@@ -143,14 +142,14 @@ def test_what_is_no_parquet_or_lacks_a_column_is_refused_and_leaves_nothing(fold
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
     n_rows, part_of = [], Asked.part
-    monkeypatch.setattr(parquet_files, "PART_ROWS", 37)
+    monkeypatch.setattr(parquet, "PART_ROWS", 37)
     monkeypatch.setattr(delimited, "PART_BYTES", 512)
     monkeypatch.setattr(Asked, "part", lambda asked, rows: n_rows.append(rows.num_rows) or part_of(asked, rows))
     return n_rows
 
 
 def read_whole(path):
-    return pq.read_table(path) if parquet_files.is_parquet(path) else pyarrow.csv.read_csv(path)
+    return pq.read_table(path) if parquet.is_parquet(path) else pyarrow.csv.read_csv(path)
 
 
 def check_predictions(model, path, expected):

@@ -15,8 +15,8 @@ from tests.cli.command import fill_in, refused, run
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.common.text import figure
+from dpforest.records.doors import open_source
 from dpforest.records.source import Asked, joined
-from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow

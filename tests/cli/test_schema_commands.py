@@ -12,10 +12,10 @@ from tests.cli.command import done, fill_in, refused, run, typed
 
 from dpforest import Schema, load_model
 from dpforest.cli import console
-from dpforest.records import tables
+from dpforest.records import doors
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode
-from dpforest.records.sources import parquet_files
+from dpforest.records.sources import parquet
 from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid
 
@@ -212,7 +212,7 @@ def test_values_in_buckets_are_counted_and_fitted(folder, table):
     assert [found[name] for name in WORDS] == [90, 0, 30, 0]
     assert run("fit", table, "--schema", "b.json", "--epsilon", 5, "--out", f"{table}.dpf").exit_code == 0
     done("predict", f"{table}.dpf", table, "--out", "p.csv")
-    X, _ = tables.read_table("b.csv", Schema.from_file("b.json"), with_target=True)
+    X, _ = doors.read_table("b.csv", Schema.from_file("b.json"), with_target=True)
     expected = load_model(f"{table}.dpf").predict(X)
     assert pyarrow.csv.read_csv("p.csv").column("prediction").to_pylist() == [*expected]
 
@@ -220,7 +220,7 @@ def test_values_in_buckets_are_counted_and_fitted(folder, table):
 def test_a_check_counts_as_a_fit_reads(folder):
     """The counts of a table are those of the codes that a fit would see."""
     found, facts = columns(folder, ROWS), Schema.from_dict(PEOPLE)
-    X, _ = tables.read_table("p.csv", facts, with_target=True)
+    X, _ = doors.read_table("p.csv", facts, with_target=True)
     codes = encode(read_columns(X, facts), Domain.of(facts, Grid()))
     city, code = ({place: int((row == place).sum()) for place in range(4)} for row in codes[1:])
     assert [found["city"][name] for name in ("listed", "other", "missing")] == [city[0] + city[1], city[2], city[3]]
@@ -258,7 +258,7 @@ def test_without_a_table_or_its_columns_or_rows_nothing_is_counted(folder):
 
 
 def test_parts_of_a_table_add_up(folder, monkeypatch):
-    monkeypatch.setattr(parquet_files, "PART_ROWS", 7)
+    monkeypatch.setattr(parquet, "PART_ROWS", 7)
     rows = pa.table({"age": [1.0, None, float("nan"), 500.0] * 10, "city": ["Oslo", "ROME", None, "x"] * 10})
     rows = rows.append_column("code", pa.array([1, 2, 3, None] * 10)).append_column("ill", pa.array(["Ja"] * 40))
     pyarrow.parquet.write_table(rows, "p.parquet")

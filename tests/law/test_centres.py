@@ -10,7 +10,7 @@ from tests.support.strategies import scored_counter
 from tests.support.targets import NUMBER
 
 from dpforest.errors import ParameterError
-from dpforest.growing.median import Centres, _weights
+from dpforest.growing.target import Centres, _weights
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.sealed import Sealed

@@ -8,7 +8,7 @@ import pytest
 from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.growing.grid import (
+from dpforest.growing.learnt import (
     MOST_PURE_SHARE,
     MOST_SHARE,
     MOST_SHARE_FOR_FAR,

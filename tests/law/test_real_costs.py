@@ -16,12 +16,11 @@ from tests.support.strategies import recipe_of
 from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneCutEach
 
 from dpforest import Classes, Numeric, Schema
-from dpforest.audit.replay import cost
+from dpforest.audit.tape import cost
 from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.linear import Linear, Order
-from dpforest.growing.median import Centres
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
-from dpforest.growing.target import TargetRange
+from dpforest.growing.target import Centres, TargetRange
 from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import Balance, GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement
 from dpforest.parts.leaves import NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean

@@ -15,8 +15,8 @@ import pytest
 from tests.neighbours.one_record import ODD, ORDINARY
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
+from dpforest.records.doors import open_source
 from dpforest.records.source import Source
-from dpforest.records.tables import open_source
 
 SECRET = "zebra-secret-value"
 

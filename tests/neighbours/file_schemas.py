@@ -6,7 +6,7 @@ from tests.neighbours.one_record import FINE, MARK, MARKS, noted, read
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
 from dpforest.mechanisms import Entropy
-from dpforest.records import tables
+from dpforest.records import doors
 from dpforest.records.people import People
 from dpforest.records.source import Asked, joined
 from dpforest.records.vault import Vault
@@ -29,7 +29,7 @@ def everyone():
 
 def seal(path, name, format=None):
     asked = Asked(SCHEMAS[name], with_target=True, besides=["id"] if name == "persons" else [])
-    rows = joined(tables.open_source(path, format).parts(asked))
+    rows = joined(doors.open_source(path, format).parts(asked))
     groups = (rows.besides.column("id"), everyone()) if name == "persons" else (None, None)
     return Vault.seal(rows.features, rows.target, SCHEMAS[name], 1, *groups)
 

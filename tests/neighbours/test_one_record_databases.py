@@ -18,11 +18,11 @@ from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.categories import text_codes
 from dpforest.records.columns import read_columns, read_target, to_objects
+from dpforest.records.doors import open_source
 from dpforest.records.encoding import encode
 from dpforest.records.people import ids_beside, person_indices
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import database as tables
-from dpforest.records.tables import open_source
 from dpforest.schema import LONGEST_TEXT
 from dpforest.schema.domain import Domain, Grid
 

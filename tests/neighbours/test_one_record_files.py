@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.errors import TableError
-from dpforest.records import tables
+from dpforest.records import doors
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import delimited, json_lines, statistics
 from dpforest.records.sources import excel as workbook
@@ -368,7 +368,7 @@ def test_a_long_text_of_stata_is_its_records_own_matter(tmp_path, small_parts, r
         return read(partial(seal, path, "buckets"))
 
     ordinary = written(rows)
-    read_back = joined(tables.open_source(path).parts(Asked(SCHEMAS["buckets"])))
+    read_back = joined(doors.open_source(path).parts(Asked(SCHEMAS["buckets"])))
     assert (ordinary.outcome, read_back.features.column("c").to_pylist()) == (FINE, [row[0] for row in rows])
     for odd in (b"\x81\xff\xfe\xc3", b"\0\xff\xfe\xc3"):
         written([*rows[:7], ["zzzz", 1.0, ODD], *rows[7:]], odd).assert_like(ordinary)
@@ -428,7 +428,7 @@ def test_steps_of_progress_are_the_same_whatever_the_file_holds(tmp_path, monkey
         rows = pd.DataFrame({"x": np.linspace(0, 1, n_rows), "y": ["yes" * (1 + row % 60) for row in range(n_rows)]})
         STORES[ending](rows.astype({"y": str}), path)
         told = []
-        with closing(tables.open_source(path)) as source:
+        with closing(doors.open_source(path)) as source:
             for _ in source.parts(Asked(schema, with_target=True), told.append):
                 pass
         assert told == STEPS, n_rows
@@ -442,7 +442,7 @@ LINES = [[1, "a", 1, "2020-02-29", f"p{place}", "note", "yes", ORDINARY] for pla
 def column_of(path, name):
     """A column of a text file, as it is written."""
     schema = Schema({name: Categorical(["\0"])}, Bounded(0, 1, name="no column"))
-    return joined(tables.open_source(path).parts(Asked(schema))).features.column(name).to_pylist()
+    return joined(doors.open_source(path).parts(Asked(schema))).features.column(name).to_pylist()
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -451,7 +451,7 @@ def column_of(path, name):
 def test_a_text_file_may_be_as_short_as_its_names_and_need_not_end_its_last_line(tmp_path, n_rows, end, name):
     path = tmp_path / name
     write_text(path, LINES[:n_rows], end=end)
-    assert tables.open_source(path).names() == NAMES
+    assert doors.open_source(path).names() == NAMES
     assert len(column_of(path, "id")) == n_rows
     assert root_counts(seal(path, "classes"))[0].sum() == n_rows
 
@@ -487,14 +487,14 @@ def test_codes_of_a_record_do_not_depend_on_the_part_it_is_read_in(tmp_path, mon
 
 def test_names_may_have_a_mark_before_them_and_line_breaks_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_bytes("\ufeff".encode() + b'"a\nb","c""d",e"f\n1,2,\xff\n')
-    assert tables.open_source(tmp_path / "t.csv").names() == ["a\nb", 'c"d', 'e"f']
+    assert doors.open_source(tmp_path / "t.csv").names() == ["a\nb", 'c"d', 'e"f']
     assert column_of(tmp_path / "t.csv", "a\nb") == ["1"]
 
 
 def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,\xff\n1,2\n")
     with pytest.raises(TableError, match="are no text"):
-        tables.open_source(tmp_path / "t.csv").names()
+        doors.open_source(tmp_path / "t.csv").names()
 
 
 def test_a_line_that_is_to_blame_is_not_named_by_a_fit(tmp_path):

@@ -32,7 +32,7 @@ from tests.neighbours.one_record import (
 )
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.records import tables
+from dpforest.records import doors
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import person_indices, read_ids
 from dpforest.records.source import Asked, joined
@@ -171,7 +171,7 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, kind):
         paths = (folder, folder / "0.parquet", folder / "1.parquet")
         counts = [root_counts(seal_parquet(path, name))[0] for path in paths]
         np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-        parts = list(tables.open_source(folder).parts(Asked(SCHEMAS[name], with_target=True)))
+        parts = list(doors.open_source(folder).parts(Asked(SCHEMAS[name], with_target=True)))
         streamed = sum(root_counts(Vault.seal(X, y, SCHEMAS[name]))[0] for X, y, _ in parts)
         np.testing.assert_array_equal(streamed, counts[0])
 
@@ -275,7 +275,7 @@ def folder_of(tmp_path):
 
 
 def by_stream(path, schema):
-    rows = joined(tables.open_source(path).parts(Asked(schema, with_target=True)))
+    rows = joined(doors.open_source(path).parts(Asked(schema, with_target=True)))
     return read(lambda: Vault.seal(rows.features, rows.target, schema))
 
 
@@ -312,7 +312,7 @@ def test_a_name_that_is_no_text_is_refused_and_not_repeated(folder_of):
     os.rename(folder / "number=2021", os.fsencode(folder) + b"/number=\xff\xfesecret")
     told = [
         outcome(lambda: seal_elsewhere(folder, schema, 1)),
-        outcome(lambda: tables.open_source(folder).kinds()),
+        outcome(lambda: doors.open_source(folder).kinds()),
     ]
     assert [each.error.startswith("TableError") and "secret" not in each.error for each in told] == [True] * 2
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.cli.main import commands
-from dpforest.records import tables
+from dpforest.records import doors
 from dpforest.records.columns import read_columns
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.encoding import encode
@@ -50,7 +50,7 @@ def write_typed(path, unit="us"):
 
 
 def test_cells_of_a_text_file_are_read_as_text_is_everywhere(text_file):
-    table, target = tables.read_table(text_file, SCHEMA, with_target=True)
+    table, target = doors.read_table(text_file, SCHEMA, with_target=True)
     domain = Domain.of(SCHEMA, Grid())
     own = encode(read_columns(table, SCHEMA), domain)
     np.testing.assert_array_equal(own, encode(read_columns(pd.DataFrame({"seen": SEEN, "born": BORN}), SCHEMA), domain))
@@ -63,7 +63,7 @@ def test_one_cell_of_a_text_file_changes_no_other(tmp_path, cell):
     sealed = []
     for name, more in (("more.csv", f"{cell},{cell},yes\n"), ("fewer.csv", "")):
         (tmp_path / name).write_bytes(("seen,born,ill\n" + rows + more).encode("latin-1"))
-        features, target = tables.read_table(tmp_path / name, SCHEMA, with_target=True)
+        features, target = doors.read_table(tmp_path / name, SCHEMA, with_target=True)
         sealed.append(Vault.seal(features, target, SCHEMA))
     assert_others_are_read_as_before(*sealed)
 
@@ -78,12 +78,12 @@ def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
 
 def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):
     write_typed(tmp_path / "t.parquet")
-    assert tables.open_source(tmp_path / "t.parquet").kinds() == {"seen": "time", "born": "date", "ill": "text"}
-    assert tables.open_source(text_file).kinds() == {"seen": "text", "born": "text", "ill": "text"}  # too few are dates
+    assert doors.open_source(tmp_path / "t.parquet").kinds() == {"seen": "time", "born": "date", "ill": "text"}
+    assert doors.open_source(text_file).kinds() == {"seen": "text", "born": "text", "ill": "text"}  # too few are dates
     lines = ["day,moment,midnight,mostly,year,none", *["2024-01-05,2024-01-05T10:20,2024-01-05T00:00Z,2024-01-05,2024,"] * 9]
     (tmp_path / "d.csv").write_text("\n".join([*lines, "2024-01-05,2024-01-05T00:00,2024-01-05T00:00Z,?,2023,"]))
     kinds = ("date", "time", "date", "date", "number", "text")
-    assert tuple(tables.open_source(tmp_path / "d.csv").kinds().values()) == kinds
+    assert tuple(doors.open_source(tmp_path / "d.csv").kinds().values()) == kinds
 
 
 def test_a_check_counts_dates_that_fit_and_text_that_is_none(tmp_path, text_file):

@@ -8,8 +8,8 @@ import openpyxl
 import pytest
 
 from dpforest.errors import TableError
+from dpforest.records.doors import open_source
 from dpforest.records.recognise import SAMPLE_BYTES, recognise
-from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 

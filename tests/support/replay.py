@@ -14,7 +14,7 @@ from tests.support.encoded import facts_about, random_table, vault_of, with_one_
 from dpforest.audit.replay import Fit, differences, flattened, unpaid_moves
 from dpforest.audit.tape import Tape
 from dpforest.forest.tree import Forest
-from dpforest.growing.together import Together
+from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.bounds import Sensitivity

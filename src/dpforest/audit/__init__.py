@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpforest.audit.cases import RACE
     from dpforest.audit.replay import Finding, replay_many
     from dpforest.audit.runner import Audit, audit, audit_recipe
-    from dpforest.audit.searches import RACE, SearchSubject
-    from dpforest.audit.subject import Subject
+    from dpforest.audit.subject import SearchSubject, Subject
 
 # Loaded when first used: pytest imports this package to find its plugin.
 _HOMES = {
-    "Audit": "runner", "Finding": "replay", "RACE": "searches", "SearchSubject": "searches",
+    "Audit": "runner", "Finding": "replay", "RACE": "cases", "SearchSubject": "subject",
     "Subject": "subject", "audit": "runner", "audit_recipe": "runner", "replay_many": "replay",
 }  # fmt: skip
 

@@ -6,7 +6,6 @@ knows the recipe, every other record and the one in question. Sees rows, as that
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from dpforest.audit.subject import Subject
 from dpforest.common.jsonable import jsonable
 from dpforest.common.progress import Step
 from dpforest.datasets import load_dataset, load_survey
-from dpforest.errors import LeakWarning, ParameterError, RepeatedFitWarning, UnitWarning, shown
+from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest
 from dpforest.parts.sampling import Disjoint
 from dpforest.records.base import MOST_WEIGHT
@@ -243,7 +242,7 @@ class World:
     def look(self, planted: bool) -> np.ndarray:
         """The statistics of one new fit, with or without the canary."""
         n_rows = len(self.added) - (not planted)
-        model = self.subject.estimator(self.schema).fit(self.features[:n_rows], self.target[:n_rows])
+        model = self.subject.fitted(self.schema, self.features[:n_rows], self.target[:n_rows])
         return self._statistics(model.forest_)
 
     def _statistics(self, forest: Forest) -> np.ndarray:
@@ -355,10 +354,7 @@ def _collect(world: World, n_pairs: int, n_jobs: int, progress: Callable[[str], 
 
 def look_often(world: World, n_pairs: int) -> np.ndarray:
     """The statistics of so many new fits without and with the canary, ``(n_pairs, 2, n_statistics)``."""
-    with warnings.catch_warnings():
-        for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
-            warnings.simplefilter("ignore", own)
-        return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
+    return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
 
 
 def _tune(fits: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Fits a subject many times on two tables that the audit made, and reads off each fit what an attacker would see of it."""
 
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import MetaEstimatorMixin
 
-from dpforest.audit.pairs import Pair
-from dpforest.audit.searches import SearchSubject
+from dpforest.audit.cases import Pair
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
-from dpforest.errors import LeakWarning, RepeatedFitWarning, UnitWarning
 from dpforest.forest.tree import Forest
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode
@@ -81,17 +79,13 @@ def observe(
     for chunk in Parallel(n_jobs=n_jobs, backend="loky", return_as="generator")(delayed(_fits)(*task) for task in tasks):
         chunks.append(chunk)
         progress(Step(name, len(chunks), len(tasks), FITS if len(pairs) == 1 else PILOT))
-    return [_joined(subject, pair, chunks[2 * len(sizes) * k : 2 * len(sizes) * (k + 1)]) for k, pair in enumerate(pairs)]
+    return [_joined(chunks[first : first + 2 * len(sizes)]) for first in range(0, len(chunks), 2 * len(sizes))]
 
 
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
     """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
-    with warnings.catch_warnings():
-        # A printed algorithm says each time that it leaks, and a table is fitted often. Both are meant here.
-        for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
-            warnings.simplefilter("ignore", own)
-        return claim.estimator(pair.schema, pair.n_trees, pair.max_depth).fit(*table)
+    return claim.fitted(pair.schema, *table, pair.n_trees, pair.max_depth)
 
 
 def succeeded(rows: np.ndarray) -> np.ndarray:
@@ -99,105 +93,102 @@ def succeeded(rows: np.ndarray) -> np.ndarray:
     return rows[:, 0] == NO_ERROR
 
 
-def _joined(subject: Subject, pair: Pair, chunks: list[tuple[np.ndarray, dict[str, dict[float, str]]]]) -> Observations:
-    columns = tuple(
-        Column(name, None if labels is None else {k: v for _, found in chunks for k, v in found[name].items()})
-        for name, labels in _Reader(subject, pair).columns.items()
+Numbers = tuple[list[dict[str, float]], dict[str, dict[float, str]]]  # of some fits, and words for those that have no order
+
+
+def _joined(chunks: Sequence[Numbers]) -> Observations:
+    """The numbers of all fits of a pair, the first half of them on the smaller table."""
+    names = list(dict.fromkeys(name for rows, _ in chunks for row in rows for name in row))
+    labels: dict[str, dict[float, str]] = {}
+    for _, met in chunks:
+        for name, words in met.items():
+            labels.setdefault(name, {}).update(words)
+    halves = (
+        np.array([[row.get(name, np.nan) for name in names] for rows, _ in half for row in rows])
+        for half in (chunks[: len(chunks) // 2], chunks[len(chunks) // 2 :])
     )
-    rows, half = [values for values, _ in chunks], len(chunks) // 2
-    return Observations(columns, np.concatenate(rows[:half]), np.concatenate(rows[half:]))
+    return Observations(tuple(Column(name, labels.get(name)) for name in names), *halves)
 
 
-def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> tuple[np.ndarray, dict[str, dict[float, str]]]:
-    """The numbers of some fits on one table of a pair, and the words for the values that were met."""
-    reader, table = _Reader(subject, pair), pair.tables()[larger]
-    rows = np.full((n_fits, len(reader.columns)), np.nan)
-    for row in rows:
+def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> Numbers:
+    """The numbers of some fits on one table of a pair."""
+    reader, table, rows = _Reader(subject, pair), pair.tables()[larger], []
+    for _ in range(n_fits):
         try:
-            fitted = fit(subject, pair, table)
+            rows.append(reader.read(fit(subject, pair, table)))
         except Exception as error:  # whether a fit fails, and how, is public too
-            row[0] = reader.label("fit", type(error).__name__, "fails with " + type(error).__name__)
-        else:
-            row[:] = reader.read(fitted)
-    return rows, {name: labels for name, labels in reader.columns.items() if labels is not None}
+            name = type(error).__name__
+            rows.append({"fit": reader.label("fit", name, f"fails with {name}")})
+    return rows, reader.labels
 
 
 class _Reader:
-    """Reads the numbers of all columns off a released forest."""
+    """Reads numbers off a released forest, each by the name of its column."""
 
     def __init__(self, subject: Subject, pair: Pair) -> None:
         # The record that makes the difference, as columns of one value.
         self.record = read_columns(pair.tables()[1][0][-1:], pair.schema)
-        self.parts = _parts(pair)
+        parts = _parts(pair)
+        self.parts = list(parts)
+        # Counts of nodes times this are those of the parts.
+        self.weights = np.array(list(parts.values()), dtype=float).T
         # Papers mean real numbers: that floats stand for them is not a flaw of what they print.
         self.sees_bits = subject.variant != "published"
-        parts = list(self.parts)
-        # Counts of nodes times this are those of the parts.
-        self.weights = np.array(list(self.parts.values()), dtype=float).T
-        # The labels of a column, by their numbers; None if it has none.
-        self.columns: dict[str, dict[float, str] | None] = {"fit": {NO_ERROR: "succeeds"}, "number of nodes": None}
+        # The words for the numbers of a column that has no order.
+        self.labels = {"fit": {NO_ERROR: "succeeds"}}
         for tree in TREES:
-            self.columns |= {f"root{tree}": {NO_SPLIT: "is a leaf"}, f"split of the root{tree}": {NO_SPLIT: "is none"}}
-            self.columns |= {f"cut of the root{tree}": None, f"records at the root{tree}": None}
-            self.columns |= {f"count of {part} at the root{tree}": None for part in parts}
-            self.columns |= {f"count of {part} at the record's leaf{tree}": None for part in parts}
-            if self.sees_bits:
-                self.columns |= {f"finest bit of the count of {part} at the record's leaf{tree}": None for part in parts}
-        self.columns |= {f"count of {part} at the record's leaves, summed": None for part in parts}
-        self.columns |= {f"count of {part} at the record's leaf, less that at its twin": None for part in parts}
-        self.columns |= {f"predicted share of {part}": None for part in parts}
-        self.is_search = isinstance(subject, SearchSubject)
-        if self.is_search:
-            self.columns |= {CANDIDATE: {}, "score of the best run": None}
+            self.labels |= {f"root{tree}": {NO_SPLIT: "is a leaf"}, f"split of the root{tree}": {NO_SPLIT: "is none"}}
 
     def label(self, column: str, value: str, words: str) -> float:
         """The number that stands for a value of a column, the same in all processes."""
         number = float(zlib.crc32(value.encode()))
-        labels = self.columns[column]
-        assert labels is not None
-        labels[number] = words
+        self.labels.setdefault(column, {})[number] = words
         return number
 
-    def read(self, fitted: Any) -> np.ndarray:
-        """The numbers of all columns, of an estimator or of a search."""
-        if not self.is_search:
+    def read(self, fitted: Any) -> dict[str, float]:
+        """The numbers of an estimator or of a search."""
+        if not isinstance(fitted, MetaEstimatorMixin):
             return self._read(fitted.forest_)
         chosen = self.label(CANDIDATE, repr(fitted.best_params_), f"is {fitted.best_params_}")
-        return np.append(self._read(fitted.best_estimator_.forest_), [chosen, fitted.best_score_])
+        return self._read(fitted.best_estimator_.forest_) | {CANDIDATE: chosen, "score of the best run": fitted.best_score_}
 
-    def _read(self, forest: Forest) -> np.ndarray:
+    def _read(self, forest: Forest) -> dict[str, float]:
         codes = encode(self.record, forest.domain)
         leaves = forest.leaves(codes)[:, 0].tolist()
         counts = forest.counts @ self.weights
-        seen: list[Any] = [[NO_ERROR, forest.n_nodes]]
-        for root, tree in enumerate(TREES):
-            seen.append(self._tree(forest, counts, root, leaves[root], tree) if root < forest.n_trees else self._no_tree())
-        twin = _twin(forest, leaves[0])
-        seen.append(counts[leaves].sum(axis=0))
-        seen.append(counts[leaves[0]] - counts[twin] if twin is not None else np.full(len(self.parts), np.nan))
-        seen.append(np.round(forest.predict(codes)[0] @ self.weights, SHARE_DIGITS))
-        return np.concatenate(seen)
+        seen: dict[str, float] = {"fit": NO_ERROR, "number of nodes": forest.n_nodes}
+        for root, (tree, leaf) in enumerate(zip(TREES, leaves, strict=False)):
+            seen |= self._split(forest, root, tree)
+            seen[f"records at the root{tree}"] = counts[root].sum()
+            seen |= self._of_parts("count of {} at the root" + tree, counts[root])
+            seen |= self._of_parts("count of {} at the record's leaf" + tree, counts[leaf])
+            if self.sees_bits:
+                finest = finest_bits(counts[leaf])
+                seen |= self._of_parts("finest bit of the count of {} at the record's leaf" + tree, finest)
+        seen |= self._of_parts("count of {} at the record's leaves, summed", counts[leaves].sum(axis=0))
+        less = counts[leaves[0]] - _of_twin(forest, leaves[0], counts)
+        seen |= self._of_parts("count of {} at the record's leaf, less that at its twin", less)
+        shares = np.round(forest.predict(codes)[0] @ self.weights, SHARE_DIGITS)
+        return seen | self._of_parts("predicted share of {}", shares)
 
-    def _tree(self, forest: Forest, counts: np.ndarray, root: int, leaf: int, tree: str) -> np.ndarray:
-        split = [NO_SPLIT, NO_SPLIT, np.nan] if forest.is_leaf[root] else self._split(forest, root, tree)
-        bits: Any = finest_bits(counts[leaf]) if self.sees_bits else []
-        return np.concatenate([split, [counts[root].sum()], counts[root], counts[leaf], bits])
+    def _of_parts(self, column: str, values: np.ndarray) -> dict[str, float]:
+        """A number for each part, by the name of its column."""
+        return {column.format(part): value for part, value in zip(self.parts, values.tolist(), strict=True)}
 
-    def _no_tree(self) -> np.ndarray:
-        return np.full(4 + (2 + self.sees_bits) * len(self.parts), np.nan)
-
-    def _split(self, forest: Forest, root: int, tree: str) -> list[float]:
+    def _split(self, forest: Forest, root: int, tree: str) -> dict[str, float]:
         """The feature, the route and, of a numeric feature, the first cut of the split at a root."""
-        feature, domain = int(forest.features[root]), forest.domain
-        labels = self.columns[f"root{tree}"]
-        assert labels is not None
-        labels[float(feature)] = f"splits on {domain.names[feature]!r}"
-        route = forest.route(root)
-        if domain.is_numeric[feature]:
-            steps = np.flatnonzero(np.diff(route[:-1]))
-            return [float(feature), NO_SPLIT, float(domain.cuts[feature][steps[0]]) if len(steps) else np.nan]
-        words = f"has {domain.describe(feature, route == route[0])} in one child"
-        return [float(feature), self.label(f"split of the root{tree}", f"{feature} {route.tolist()}", words), np.nan]
+        names = f"root{tree}", f"split of the root{tree}", f"cut of the root{tree}"
+        feature, route, cut = NO_SPLIT, NO_SPLIT, np.nan
+        if not forest.is_leaf[root]:
+            index, domain, sides = int(forest.features[root]), forest.domain, forest.route(root)
+            feature = float(index)
+            self.labels[names[0]][feature] = f"splits on {domain.names[index]!r}"
+            if not domain.is_numeric[index]:
+                words = f"has {domain.describe(index, sides == sides[0])} in one child"
+                route = self.label(names[1], f"{index} {sides.tolist()}", words)
+            elif len(steps := np.flatnonzero(np.diff(sides[:-1]))):
+                cut = float(domain.cuts[index][steps[0]])
+        return dict(zip(names, (feature, route, cut), strict=True))
 
 
 def _parts(pair: Pair) -> dict[str, np.ndarray]:
@@ -212,11 +203,11 @@ def _parts(pair: Pair) -> dict[str, np.ndarray]:
     return {f"class {pair.extra[-1]}": own, "other classes": ~own}
 
 
-def _twin(forest: Forest, leaf: int) -> int | None:
-    """The leaf with the same index among those of the second tree, if any: noise that trees share is the same in both."""
+def _of_twin(forest: Forest, leaf: int, counts: np.ndarray) -> Any:
+    """The counts of the leaf with the same index in the second tree, or NaN: noise that trees share is the same in both."""
     own, others = (np.flatnonzero(forest.is_leaf & (forest.trees == tree)) for tree in (0, 1))
     index = int(np.searchsorted(own, leaf))
-    return int(others[index]) if index < len(others) else None
+    return counts[others[index]] if index < len(others) else np.nan
 
 
 def finest_bits(values: np.ndarray) -> np.ndarray:

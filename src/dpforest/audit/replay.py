@@ -22,7 +22,7 @@ import numpy as np
 
 from dpforest.audit.cases import Case, generate
 from dpforest.audit.subject import Subject
-from dpforest.audit.tape import Diverged, Query, Run, Tape
+from dpforest.audit.tape import Diverged, Query, Tape, chance_of_one_table, cost, largest_block
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.privacy.accountants import zcdp_epsilon
@@ -32,8 +32,6 @@ from dpforest.privacy.ledger import Book
 # Measured losses are sums of exact fractions, charges are rounded floats: they may differ by roundings.
 SLACK = Fraction(1, 10**9)
 MOST_SHRINKING = 80
-# What steps of progress count.
-REPLAYS = "replays"
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Finding:
         return f"{self.kind}: {self.what} ({self.where}){': ' + self.detail if self.detail else ''}{pair}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "what": self.what, "where": self.where, "detail": self.detail, "words": str(self)}
+        return {name: value for name, value in vars(self).items() if name != "case"} | {"words": str(self)}
 
 
 @dataclass
@@ -63,6 +61,10 @@ class Fit:
     failed: bool = False  # refused by the library
     crashed: str = ""  # by an error that is not the library's
     shows_its_ledger: bool = True
+
+    def last_question(self, otherwise: str) -> str:
+        """Where the last question to the gate was asked."""
+        return self.tape.queries[-1].where if self.tape.queries else otherwise
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]
         findings = [Finding("crash", "fits fail by an error that is not the library's", first.crashed)]
     if not findings:
         findings = [*unpaid_moves(first, second, case.sign), *_within_claim(case, first)]
-    return (first, second), [Finding(item.kind, item.what, item.where, case, item.detail) for item in findings]
+    return (first, second), [replace(item, case=case) for item in findings]
 
 
 def differences(first: Fit, second: Fit) -> list[Finding]:
@@ -256,17 +258,15 @@ def _asked_alike(first: Fit, second: Fit) -> Iterator[Finding]:
         mine, other = one.public(), two.public()
         for name in mine:
             if mine[name] != other[name]:
-                detail = f"{_short(mine[name])} against {_short(other[name])}"
-                yield Finding("question", f"{name} of {one.label!r}" if name != "label" else name, one.where, detail=detail)
+                what = f"{name} of {one.label!r}" if name != "label" else name
+                yield Finding("question", what, one.where, detail=_against(mine[name], other[name]))
                 return
     n_asked = len(first.tape.queries), len(second.tape.queries)
     if n_asked[0] != n_asked[1] or "parted" in second.public:
-        last = (second.tape.queries or first.tape.queries)[-1:]
-        detail = second.public.get("parted", f"{n_asked[0]} against {n_asked[1]}")
         errors = [line for fit in (first, second) for line in fit.public.get("error", ())]
-        yield Finding(
-            "question", "number of questions", last[0].where if last else "fit", detail=" ".join([detail, *errors]).strip()
-        )
+        words = [second.public.get("parted", _against(*n_asked)), *errors]
+        where = (second if second.tape.queries else first).last_question("fit")
+        yield Finding("question", "number of questions", where, detail=" ".join(words).strip())
 
 
 def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
@@ -276,15 +276,19 @@ def _shown_alike(first: Fit, second: Fit) -> Iterator[Finding]:
     for name in sorted(first.public.keys() | second.public.keys()):
         mine, other = first.public.get(name), second.public.get(name)
         if mine != other:
-            detail = f"{_short(mine)} against {_short(other)}"
-            where = first.tape.queries[-1].where if first.tape.queries else "before the first question"
-            yield Finding("public value", name.lstrip("."), f"last question: {where}", detail=detail)
+            where = f"last question: {first.last_question('before the first question')}"
+            yield Finding("public value", name.lstrip("."), where, detail=_against(mine, other))
             return
+
+
+def _questions(first: Fit, second: Fit) -> list[tuple[Query, Query]]:
+    """Each question of the two fits, which have asked the same."""
+    return list(zip(first.tape.queries, second.tape.queries, strict=True))
 
 
 def _within_bounds(first: Fit, second: Fit, sign: int) -> Iterator[Finding]:
     """A finding where the input of a mechanism moves beyond its stated bound, or in more than one node for each tree."""
-    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+    for one, two in _questions(first, second):
         if not all(np.issubdtype(query.values.dtype, np.integer) for query in (one, two)):
             yield Finding("not an integer", f"what {one.label!r} is handed", one.where, detail=str(one.values.dtype))
         if not all(np.issubdtype(run.released.dtype, np.integer) for run in one.runs):
@@ -323,8 +327,8 @@ def _within_deltas(first: Fit, second: Fit) -> Iterator[Finding]:
     By the law of the noise, summed up: not by the bound that the mechanism took.
     """
     total = 0.0
-    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
-        chance = sum(_chance(*runs) for runs in zip(one.runs, two.runs, strict=True))
+    for one, two in _questions(first, second):
+        chance = sum(chance_of_one_table(*runs) for runs in zip(one.runs, two.runs, strict=True))
         if any((run.released < run.threshold).any() for run in one.runs if run.texts is not None):
             yield Finding("bound", f"named below the threshold of {one.label!r}", one.where)
         if chance > one.delta * (1 + float(SLACK)):
@@ -337,41 +341,21 @@ def _within_deltas(first: Fit, second: Fit) -> Iterator[Finding]:
         yield Finding("loss", "the deltas of lists are more than their book has", "lists", detail=detail)
 
 
-def _chance(one: Run, two: Run) -> float:
-    """The chance that a list names a value which occurs in one of the two tables only; 0 for what is no list."""
-    if one.texts is None or two.texts is None:
-        return 0.0
-    mine, other = (dict(zip(run.texts or (), run.values.tolist(), strict=True)) for run in (one, two))
-    alone = [count for text, count in (*mine.items(), *other.items()) if (text in mine) != (text in other)]
-    return sum(_tail(one, one.threshold - count) for count in alone)
-
-
-def _tail(run: Run, least: int) -> float:
-    """The probability that the noise of a run is at least ``least``."""
-    spread = float(run.spread)
-    reach = 40 / spread if run.mechanism == "geometric" else 40 * math.sqrt(spread)
-    noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
-    masses = np.exp(-np.abs(noise) * spread if run.mechanism == "geometric" else -(noise**2) / (2 * spread))
-    return float(masses[noise >= least].sum() / masses.sum())
-
-
 def _keep_common(first: Fit, second: Fit) -> None:
     """Leave in the runs of lists the values that occur in both tables: their counts are what noise hides."""
-    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+    for one, two in _questions(first, second):
         for index, pair in enumerate(zip(one.runs, two.runs, strict=True)):
-            texts = [run.texts for run in pair]
-            if texts[0] is None or texts[1] is None:
+            if any(run.texts is None for run in pair):
                 continue
-            common = sorted({*texts[0]} & {*texts[1]})
+            common = sorted(pair[0].counts.keys() & pair[1].counts.keys())
             for query, run in zip((one, two), pair, strict=True):
-                counts = dict(zip(run.texts or (), run.values.tolist(), strict=True))
-                values = np.array([counts[text] for text in common], dtype=np.int64)
+                values = np.array([run.counts[text] for text in common], dtype=np.int64)
                 query.runs[index] = replace(run, values=values, texts=tuple(common))
 
 
 def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
     """A finding where a run was not charged, or the move of its input costs more than was paid; also for all together."""
-    for one, two in zip(first.tape.queries, second.tape.queries, strict=True):
+    for one, two in _questions(first, second):
         if one.runs and one.n_charges == 0:
             yield Finding("charge", f"none for {one.label!r}", one.where)
         elif any(run.n_charges == 0 for run in one.runs):
@@ -381,7 +365,7 @@ def _within_charges(first: Fit, second: Fit) -> Iterator[Finding]:
             yield Finding("charge", f"too little for {one.label!r}", one.where, detail=detail)
     for used, paid, unit in _totals(first, second):
         if used > Fraction(paid) * (1 + SLACK):
-            where = max(zip(first.tape.queries, second.tape.queries, strict=True), key=lambda pair: cost(*pair))[0].where
+            where = max(_questions(first, second), key=lambda pair: cost(*pair))[0].where
             detail = f"{unit} {float(used):.4g} against {paid:.4g}"
             yield Finding("loss", "one record uses more than all charges together", where, detail=detail)
 
@@ -393,10 +377,8 @@ def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
         return
     for query in fit.tape.queries:
         if query.drawn > (share := query.book.accountant.share):
-            detail = f"{query.drawn} was drawn, {share} is counted on"
-            yield Finding(
-                "loss", f"the sample that {query.label!r} is about is larger than its book says", query.where, detail=detail
-            )
+            what = f"the sample that {query.label!r} is about is larger than its book says"
+            yield Finding("loss", what, query.where, detail=f"{query.drawn} was drawn, {share} is counted on")
             break
     if not fit.shows_its_ledger:
         yield Finding("charge", "the model shows another ledger than the one that was charged", "ledger_")
@@ -404,8 +386,7 @@ def _within_claim(case: Case, fit: Fit) -> Iterator[Finding]:
     epsilon = math.fsum(map(_loss, ledger.books))
     if epsilon > case.epsilon * (1 + float(SLACK)) or math.fsum(deltas) > case.delta:
         detail = f"({epsilon:.4g}, {math.fsum(deltas):.2g}) against ({case.epsilon:g}, {case.delta:g})"
-        where = fit.tape.queries[-1].where if fit.tape.queries else "fit"
-        yield Finding("loss", "all charges together are more than was claimed", where, detail=detail)
+        yield Finding("loss", "all charges together are more than was claimed", fit.last_question("fit"), detail=detail)
 
 
 def _loss(book: Book) -> float:
@@ -422,9 +403,8 @@ def _share_used(first: Fit, second: Fit) -> float:
 
 def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
     """For each book, the loss of the extra record, what was charged in all, and the unit of both."""
-    pairs = list(zip(first.tape.queries, second.tape.queries, strict=True))
     for book in first.tape.books:
-        own = [pair for pair in pairs if pair[0].book is book]
+        own = [pair for pair in _questions(first, second) if pair[0].book is book]
         used = sum((_factor(one, own) * cost(one, two) for one, two in own), Fraction(0))
         yield used, book.total, book.accountant.unit
 
@@ -440,42 +420,6 @@ def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
     return factor
 
 
-def cost(one: Query, two: Query) -> Fraction:
-    """What the move between two answers to one question costs, at the rates and variances that its mechanisms ran at.
-
-    Of one copy of the extra record; what the copies of a bootstrap cost together is the matter of its scope.
-    """
-    costs = (_run_cost(*runs, one.unit) for runs in zip(one.runs, two.runs, strict=True))
-    return sum(costs, Fraction(0)) / max(one.times, two.times)
-
-
-def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
-    """The loss that the move of a mechanism's input causes, at the rate or variance that it ran at.
-
-    By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a
-    choice, the norm of the move for noise.
-    """
-    move = after.values.astype(object) - before.values.astype(object)
-    if before.mechanism == "gaussian":
-        return Fraction(int((move * move).sum())) / (2 * before.spread)
-    if before.mechanism == "geometric":
-        losses = [before.spread * int(np.abs(move).sum())]
-    elif before.mechanism == "k-norm":
-        losses = [before.spread * largest_block(move, before.sizes)]
-    else:
-        valid = np.ones(move.shape, dtype=bool) if before.valid is None else before.valid
-        spreads = [max(row[held]) - min(row[held]) for row, held in zip(move, valid, strict=True) if held.any()]
-        losses = [before.spread * int(spread) for spread in spreads]
-    if unit == "epsilon":
-        return sum(losses, Fraction(0))
-    return sum((loss**2 for loss in losses), Fraction(0)) / (8 if before.mechanism == "exponential" else 2)
-
-
-def largest_block(move: np.ndarray, sizes: tuple[int, ...]) -> int:
-    """The largest L1 of the blocks of these sizes, which follow one another in ``move``."""
-    return max(int(np.abs(block).sum()) for block in np.split(move, np.cumsum(sizes)[:-1]))
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _against(mine: Any, other: Any) -> str:
+    """Two values in words, each cut if it is long."""
+    return " against ".join(text if len(text) <= 60 else f"{text[:57]}..." for text in map(repr, (mine, other)))

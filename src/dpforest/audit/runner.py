@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpforest.audit.lower_bound import LowerBound, lower_bound
-from dpforest.audit.replay import REPLAYS, Replays, replay_many
+from dpforest.audit.replay import Replays, replay_many
+from dpforest.audit.report import found_in
 from dpforest.audit.subject import Subject
 from dpforest.common.progress import Step
 from dpforest.errors import ParameterError
@@ -58,7 +59,7 @@ def audit(
     claim = subject.claim()
     if n_pairs:
         replays = replay_many(
-            subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs, REPLAYS))
+            subject, n_pairs, progress=lambda done: progress(Step(f"replay {done} of {n_pairs}", done, n_pairs, "replays"))
         )
     if n_fits:
         bound = lower_bound(subject, n_fits=n_fits, progress=progress)
@@ -96,9 +97,6 @@ def audit_recipe(recipe: str | Recipe, n_pairs: int = 200, n_fits: int = 0, **cl
     'nothing found'
     """
     found = audit(Subject(recipe, **claim), n_pairs, n_fits)
-    lines = [str(finding) for finding in (found.replays.findings if found.replays else ())]
-    if found.bound is not None and found.bound.exceeds:
-        lines.append(str(found.bound))
-    if lines:
-        raise AssertionError(f"The claim of {found.recipe!r} is broken:\n" + "\n".join(lines))
+    if not found.kept:
+        raise AssertionError("\n".join([f"The claim of {found.recipe!r} is broken:", *found_in(found.to_dict())]))
     return found

@@ -1,13 +1,16 @@
-"""What is audited: a recipe, a variant and the claim that goes with them."""
+"""What is audited: a recipe, a variant and the claim that goes with them, or a search among recipes."""
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpforest.errors import LeakWarning, RepeatedFitWarning, UnitWarning
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.parts.recipe import Recipe
 from dpforest.recipes import get_recipe, is_listed
-from dpforest.recipes.own import fingerprint, outside_parts
+from dpforest.recipes.catalogue import fingerprint, outside_parts
 from dpforest.schema import Classes, Schema
+from dpforest.search import DPSearchCV
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Subject:
     def claim(self) -> dict[str, Any]:
         """The recipe and its claim as plain values, with the fingerprint of its parts as they are before they run."""
         parts = fingerprint(self.parts, self.classifier, self.regressor)
-        own = {"own": self.is_own, "fingerprint": parts}
-        return {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta, **own}
+        stated = {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta}
+        return stated | {"own": self.is_own, "fingerprint": parts}
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -72,3 +75,31 @@ class Subject:
             n_trees=n_trees,
             max_depth=max_depth,
         )
+
+    def fitted(self, schema: Schema, X: Any, y: Any, n_trees: int | None = None, max_depth: int | None = None) -> Any:
+        """A new estimator that was fitted to a table."""
+        with warnings.catch_warnings():
+            # A printed algorithm says each time that it leaks, and a table is fitted often. Both are meant here.
+            for own in (LeakWarning, RepeatedFitWarning, UnitWarning):
+                warnings.simplefilter("ignore", own)
+            return self.estimator(schema, n_trees, max_depth).fit(X, y)
+
+
+@dataclass(frozen=True)
+class SearchSubject(Subject):
+    """A search among candidates that claims (epsilon, delta)-DP; ``recipe`` is that of candidates that name none.
+
+    Give it to ``lower_bound`` with the pair ``RACE``, or with pairs of your own. ``search`` is the class that runs it.
+    """
+
+    recipe: Any = "jagannathan-2009"
+    space: Any = None
+    mean_runs: float = 3.0
+    held_out: float = 0.99  # nearly all records score, so the one record moves the scores of all runs at once
+    search: type[Any] = DPSearchCV
+
+    def estimator(self, schema: Schema, n_trees: int | None = None, max_depth: int | None = None) -> Any:
+        """A new search for a table of that schema."""
+        forest = super().estimator(schema, n_trees, max_depth)
+        shared = {"epsilon": self.epsilon, "mean_runs": self.mean_runs, "held_out": self.held_out}
+        return self.search(forest, self.space or {"recipe": [self.recipe]}, **shared)

@@ -5,6 +5,7 @@ Sees what the gate has opened and paid for. For audits only: what it keeps is no
 
 import contextlib
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -49,6 +50,11 @@ class Run:
     def shape(self) -> tuple[int, ...] | None:
         """The shape of the values, which is public; None for a list, since which texts occur is not."""
         return self.values.shape if self.texts is None else None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The count of each text of a list; empty for what is no list."""
+        return {} if self.texts is None else dict(zip(self.texts, self.values.tolist(), strict=True))
 
 
 @dataclass
@@ -112,8 +118,8 @@ class Tape:
     has_extra: bool = False  # whether this fit has the extra record
     queries: list[Query] = field(default_factory=list)
     noise_of_list: list[Any] | None = None  # while a list is drawn, the name and the spread of its noise
+    ledger: Ledger | None = None  # of the fit that is watched, when it has made a gate
     _asking: Query | None = None
-    _ledger: Ledger | None = None
     _n_before: int = 0
     _entropy: "TapeEntropy | None" = None
 
@@ -130,12 +136,12 @@ class Tape:
         if self.script is not None and len(self.queries) == len(self.script):
             raise Diverged(f"'{purpose}' is asked after all that the other fit asked")
         copy = None if valid is None else np.array(valid)
-        query = Query(as_purpose(purpose), stated, amount, copy, _asked_at(), ledger.books[-1], ledger.open_scopes)
-        if any(scope.kind == "bootstrap" for scope in query.scopes) and self.has_extra:
-            assert self._entropy is not None
-            query.times = self._entropy.n_drawn_last
-        query.delta = delta
-        query.drawn = Fraction(1) if self._entropy is None else self._entropy.share
+        book, scopes = ledger.books[-1], ledger.open_scopes
+        query = Query(as_purpose(purpose), stated, amount, copy, _asked_at(), book, scopes, delta=delta)
+        if self._entropy is not None:
+            query.drawn = self._entropy.share
+            if any(scope.kind == "bootstrap" for scope in scopes) and self.has_extra:
+                query.times = self._entropy.n_drawn_last
         self.queries.append(query)
         self._asking, self._n_before = query, ledger.n_entries
         try:
@@ -155,8 +161,8 @@ class Tape:
         """The values that a mechanism draws, or those that the same run released in the script."""
         if self._asking is None:
             # Nobody asked, so nobody pays: a question that is charged nothing, with the line of whoever ran it.
-            assert self._ledger is not None
-            with self.question(self._ledger, f"{mechanism} outside of a question", None, 0.0, valid):
+            assert self.ledger is not None
+            with self.question(self.ledger, f"{mechanism} outside of a question", None, 0.0, valid):
                 return self.run(mechanism, spread, values, valid, draw, sizes)
         runs = self._asking.runs
         if self.script is None:
@@ -166,8 +172,8 @@ class Tape:
             if len(runs) >= len(there) or there[len(runs)].values.shape != values.shape:
                 raise Diverged(f"{self._asking.label!r} is asked about other nodes or candidates")
             released = there[len(runs)].released.copy()
-        assert self._ledger is not None
-        n_charges, mask = self._ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
+        assert self.ledger is not None
+        n_charges, mask = self.ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
         runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges, sizes=sizes))
         return released
 
@@ -176,7 +182,7 @@ class Tape:
     ) -> dict[str, int]:
         """The noisy counts of the values that are named, or those that the same run named in the script."""
         assert self._asking is not None
-        assert self._ledger is not None
+        assert self.ledger is not None
         if self.script is None:
             self.noise_of_list = [mechanism, spread]
             try:
@@ -188,20 +194,14 @@ class Tape:
             if len(there) != 1 or there[0].texts is None:
                 raise Diverged(f"{self._asking.label!r} is no list in the other fit")
             named = dict(zip(there[0].named, there[0].released.tolist(), strict=True))
-        texts, n_charges = tuple(sorted(counts)), self._ledger.n_entries - self._n_before
+        texts, n_charges = tuple(sorted(counts)), self.ledger.n_entries - self._n_before
         values, released = (np.array([*found], dtype=np.int64) for found in (map(counts.get, texts), named.values()))
         self._asking.runs.append(Run(mechanism, spread, values, None, released, n_charges, texts, least, tuple(named)))
         return named
 
     @property
     def books(self) -> list[Book]:
-        """The books of the fit that was watched."""
-        return [] if self._ledger is None else self._ledger.books
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger of the fit that was watched; None before it has made a gate."""
-        return self._ledger
+        return [] if self.ledger is None else self.ledger.books
 
     @contextlib.contextmanager
     def watching(self, model: Any) -> Iterator[None]:
@@ -215,7 +215,7 @@ class Tape:
 
     def watch(self, gate: Gate) -> Gate:
         """The gate with this tape in it; its coins are those of the tape."""
-        self._ledger = gate.ledger
+        self.ledger = gate.ledger
         kind = type(gate)
         gate.__class__ = type(f"Watched{kind.__name__}", (_Watching, kind), {"tape": self})
         self._entropy = gate.entropy = TapeEntropy(self.seed, self.extra_first, self.has_extra)
@@ -314,12 +314,63 @@ class TapeEntropy(Entropy):
 def _asked_at() -> str:
     """The file, line and function that asked the gate, as text."""
     frame = inspect.currentframe()
-    while frame is not None and (
-        frame.f_code.co_filename.startswith(GATE_FILES) or "contextlib" in frame.f_code.co_filename
-    ):
+    while frame is not None and frame.f_code.co_filename.startswith(GATE_FILES):
         frame = frame.f_back
     if frame is None:
         return "unknown"
     path = Path(frame.f_code.co_filename)
     shown = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE.parent) else path
     return f"{shown}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def chance_of_one_table(one: Run, two: Run) -> float:
+    """The chance that a list names a value which occurs in one of the two tables only; 0 for what is no list."""
+    alone = one.counts.keys() ^ two.counts.keys()
+    return sum(
+        _tail(one, one.threshold - count) for run in (one, two) for text, count in run.counts.items() if text in alone
+    )
+
+
+def _tail(run: Run, least: int) -> float:
+    """The probability that the noise of a run is at least ``least``."""
+    spread = float(run.spread)
+    reach = 40 / spread if run.mechanism == "geometric" else 40 * math.sqrt(spread)
+    noise = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
+    masses = np.exp(-np.abs(noise) * spread if run.mechanism == "geometric" else -(noise**2) / (2 * spread))
+    return float(masses[noise >= least].sum() / masses.sum())
+
+
+def cost(one: Query, two: Query) -> Fraction:
+    """What the move between two answers to one question costs, at the rates and variances that its mechanisms ran at.
+
+    Of one copy of the extra record; what the copies of a bootstrap cost together is the matter of its scope.
+    """
+    costs = (_run_cost(*runs, one.unit) for runs in zip(one.runs, two.runs, strict=True))
+    return sum(costs, Fraction(0)) / max(one.times, two.times)
+
+
+def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
+    """The loss that the move of a mechanism's input causes, at the rate or variance that it ran at.
+
+    By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a
+    choice, the norm of the move for noise.
+    """
+    move = after.values.astype(object) - before.values.astype(object)
+    if before.mechanism == "gaussian":
+        return Fraction(int((move * move).sum())) / (2 * before.spread)
+    if before.mechanism == "geometric":
+        losses = [before.spread * int(np.abs(move).sum())]
+    elif before.mechanism == "k-norm":
+        losses = [before.spread * largest_block(move, before.sizes)]
+    else:
+        valid = np.ones(move.shape, dtype=bool) if before.valid is None else before.valid
+        spreads = [max(row[held]) - min(row[held]) for row, held in zip(move, valid, strict=True) if held.any()]
+        losses = [before.spread * int(spread) for spread in spreads]
+    if unit == "epsilon":
+        return sum(losses, Fraction(0))
+    return sum((loss**2 for loss in losses), Fraction(0)) / (8 if before.mechanism == "exponential" else 2)
+
+
+def largest_block(move: np.ndarray, sizes: tuple[int, ...]) -> int:
+    """The largest L1 of the blocks of these sizes, which follow one another in ``move``."""
+    return max(int(np.abs(block).sum()) for block in np.split(move, np.cumsum(sizes)[:-1]))

@@ -21,6 +21,7 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     Example: [bold]dpforest demo --epsilon 0.5[/bold]
     """
     from dpforest.datasets import load_survey
+    from dpforest.show.charges import grouped_charges
 
     X, y, schema = load_survey()
     means, model = _train(X, y, schema, epsilon)
@@ -29,11 +30,11 @@ def demo(epsilon: Annotated[float, typer.Option(help="Privacy budget of each fit
     output.print(f"A private forest was trained at epsilon = {epsilon:.3g}, on each of {N_SEEDS} random splits.")
     output.print(f"It is right on {private} of new rows: guessing on {guess}, no privacy on {usual}.\n")
 
-    spent = [
-        (label, str(len(amounts)), mechanism, f"{math.fsum(amounts):.4g}")
-        for (label, mechanism), amounts in _by_kind(model.ledger_).items()
-    ]
-    spent.append(("total", "", "", f"{model.ledger_.spent:.4g}"))
+    total, spent = model.ledger_.spent, []
+    for row in grouped_charges(model.ledger_):
+        loss = total if row["share"] is None else total * row["share"]  # no share of an infinite loss
+        spent.append((row["purpose"], str(row["charges"]), row["mechanism"], f"{loss:.4g}"))
+    spent.append(("total", "", "", f"{total:.4g}"))
     show_table("What the last fit spent", ("what was released", "times", "mechanism", "epsilon"), spent)
     scores = [
         ("always the commonest answer", guess),
@@ -87,16 +88,6 @@ def _print_forest(forest: Any, ledger: Any) -> None:
         where = f"if {rule['rule']}" if rule["conditions"] else "all records"
         line = f"{where}: affair {said_words(rule)}"
         say(textwrap.fill(line, max(output.width, 40), initial_indent="  ", subsequent_indent="      "))
-
-
-def _by_kind(ledger: Any) -> dict[tuple[str, str], list[float]]:
-    """The amounts of a ledger by purpose and mechanism, levels and trees together."""
-    from dpforest.privacy.composition import entries
-
-    kinds: dict[tuple[str, str], list[float]] = {}
-    for _, entry in (found for book in ledger.books for found in entries(book.root)):
-        kinds.setdefault((entry.purpose.kind, entry.mechanism.name), []).append(entry.amount)
-    return kinds
 
 
 def _split(n_rows: int, seed: int) -> tuple[Any, Any]:

@@ -75,8 +75,8 @@ def fit(
     Example: [bold]dpforest fit adult.csv --schema adult.schema.json --epsilon 1 --out adult.dpf[/bold]
     """
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
+    from dpforest.records.doors import is_database
     from dpforest.records.people import check_id_column
-    from dpforest.records.tables import is_database
     from dpforest.schema.patterns import expanded
 
     facts = Schema.from_file(schema)

@@ -12,12 +12,10 @@ from dpforest.cli.audit import audit
 from dpforest.cli.budget import budget
 from dpforest.cli.console import refuse, say, steps
 from dpforest.cli.demo import demo
-from dpforest.cli.evaluate import evaluate
 from dpforest.cli.fit import fit
-from dpforest.cli.predict import predict
+from dpforest.cli.predict import evaluate, predict
 from dpforest.cli.recipes import plan, recipes
-from dpforest.cli.report import report
-from dpforest.cli.saved import export, ledger, rules
+from dpforest.cli.saved import export, ledger, report, rules
 from dpforest.cli.schema import schema
 from dpforest.errors import DPForestError
 

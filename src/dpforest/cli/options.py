@@ -103,7 +103,7 @@ def _overridden(declared: Any, sep: str | None, na: list[str] | None, **others: 
 
 def opened(table: str, format: Any, names_lines: bool = False) -> Any:
     """The source of a table; its connection, if it has one, ends with the command."""
-    from dpforest.records.tables import open_source
+    from dpforest.records.doors import open_source
 
     source = open_source(table, format, names_lines=names_lines)
     _sources.callback(source.close)

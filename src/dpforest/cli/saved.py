@@ -1,20 +1,24 @@
-"""dpforest rules, ledger and export: a saved model as sentences, as charges, and for systems without dpforest."""
+"""dpforest rules, ledger, export and report: a saved model as sentences, as charges, elsewhere, and as a page about it."""
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dpforest.cli.budget import open_budget
 from dpforest.cli.console import print_json, say, show_table, steps
-from dpforest.cli.options import AsJson, Model, RawText, check_ending
-from dpforest.common.files import check_writable, write_whole
+from dpforest.cli.options import AsJson, Model, RawText, check_ending, check_page
+from dpforest.common.files import check_writable, read_entries, read_whole, write_whole
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import cell, one_line
-from dpforest.errors import ParameterError
+from dpforest.errors import OutputError, ParameterError
 from dpforest.privacy.composition import entries
+
+MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32
 
 
 def rules(
@@ -131,16 +135,11 @@ def ledger(
         stated = f", stated as epsilon = {accountant.epsilon_of(book.total):.6g}{at}" if at or sample else ""
         listed = accountant.threshold_delta
         lists = f"; delta = {listed:.3g} for values that are named" if listed else ""
-        rows = [
-            (
-                " / ".join(map(_scope, scopes[1:])),
-                entry.label,
-                entry.mechanism.name,
-                _parameters(entry),
-                f"{entry.amount:.6g}",
-            )
-            for scopes, entry in entries(book.root)
-        ]
+        rows = []
+        for scopes, entry in entries(book.root):
+            ran_with = ", ".join(f"{name} {value}" for name, value in entry.mechanism.parameters.items()) or "not recorded"
+            place = " / ".join(map(_scope, scopes[1:]))
+            rows.append((place, entry.label, entry.mechanism.name, ran_with, f"{entry.amount:.6g}"))
         title = f"Book {number}: {unit} = {book.total:.6g}{sample}{stated}{lists}"
         show_table(title, ("scope", "for", "mechanism", "ran with", unit), rows)
     of_unit = f" of a person with at most {charges.rows} rows" if charges.rows > 1 else ""
@@ -156,10 +155,6 @@ def _at(delta: float) -> str:
 def _scope(scope: Any) -> str:
     kind = "" if scope.kind == "sequential" else f" ({scope.kind})"
     return f"{scope.label}{kind}" + (f" x {scope.copies}" if scope.copies > 1 else "")
-
-
-def _parameters(entry: Any) -> str:
-    return ", ".join(f"{name} {value}" for name, value in entry.mechanism.parameters.items()) or "not recorded"
 
 
 def export(
@@ -194,3 +189,66 @@ def export(
             content = (forest.to_sql(table, id or ()) if out.suffix == ".sql" else forest.to_json()).encode("utf-8")
         write_whole(out, content)
     say(f"Model: {out}")
+
+
+def report(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Where to write the page, .html; the same as JSON goes beside it.")],
+    dataset: Annotated[str | None, typer.Option(help="The name of the data set.")] = None,
+    dataset_version: Annotated[str | None, typer.Option(help="The version of the data set, or its day.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the model is for.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Who answers questions.")] = None,
+    about: Annotated[
+        Path | None, typer.Option(help="A file, .toml or .json, with these and what a public registry asks for.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Show the budget of the data set, FILE::DATASET; it stays as it is.")
+    ] = None,
+    audit: Annotated[Path | None, typer.Option(help="What 'dpforest audit --json' printed, to be shown too.")] = None,
+    evaluation: Annotated[
+        Path | None, typer.Option(help="What 'dpforest evaluate' wrote beside its page, to be shown too.")
+    ] = None,
+) -> None:
+    """Write the privacy report of a model: one page that needs no network, and the same as JSON.
+
+    What is not stated stays open on the page. Options count before the entries of a file.
+
+    Example: [bold]dpforest report adult.dpf --out report.html --dataset "Adult census" --purpose "Teaching"[/bold]
+    """
+    from dpforest.estimators import load_model
+
+    twin = check_page(out, "A report is written", model, audit, about, evaluation)
+    options = {"dataset": dataset, "dataset_version": dataset_version, "purpose": purpose, "contact": contact}
+    entries_of_file = {} if about is None else read_entries(about, "description", MOST_BYTES_ABOUT, ParameterError)
+    if not isinstance(entries_of_file, dict):
+        raise ParameterError(f'{about} must map fields to texts, such as {{"purpose": "…"}}.')
+    said = entries_of_file | {name: text for name, text in options.items() if text is not None}
+    found = None if audit is None else _read_json(audit, "audit")
+    if audit is not None and not (isinstance(found, dict) and isinstance(found.get("audits"), list)):
+        raise ParameterError(f"{audit} is not what 'dpforest audit --json' prints.")
+    charged_to = open_budget(budget)
+    scores = None if evaluation is None else _read_json(evaluation, "evaluation")
+    with steps("Report") as progress:
+        progress("reading the model")
+        forest = load_model(model)
+        progress("writing the page")
+        forest.save_report(out, found, said, charged_to, scores)
+    say(f"Report: {out}\nAs JSON: {twin}")
+
+
+def _read_json(path: Path, what: str) -> Any:
+    """What a file of JSON holds; an empty text if it is none, or too deep, which no reader of it takes."""
+    try:
+        content = json.loads(read_whole(path, MOST_BYTES).decode("utf-8"))
+    except OSError as error:
+        raise ParameterError(f"The {what} {path} cannot be read: {error.strerror}.") from None
+    except OutputError as error:
+        raise ParameterError(f"The {what} cannot be read: {error}") from None
+    except (ValueError, RecursionError):
+        return ""
+    return content if _is_within(content, MOST_LEVELS) else ""
+
+
+def _is_within(value: Any, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_within(item, levels - 1) for item in inside)

@@ -39,8 +39,8 @@ def draft(
     Example: [bold]dpforest schema draft adult.csv --target income[/bold]
     """
     from dpforest.records.columns import near_name
+    from dpforest.records.doors import short_name, shown_address
     from dpforest.records.recognise import like_ids, recognise
-    from dpforest.records.tables import short_name, shown_address
 
     out = out or Path(f"{short_name(table)}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": json_text}
@@ -103,8 +103,8 @@ def check(
 
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
+    from dpforest.records.doors import hint
     from dpforest.records.recognise import like_ids
-    from dpforest.records.tables import hint
 
     content = read_schema_file(schema)
     report: dict[str, Any] = {"to_fill_in": [], "missing_columns": [], "unused_columns": []}
@@ -179,9 +179,9 @@ def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], li
 
 def _count(facts: Any, reader: Any) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
+    from dpforest.records.doors import format_of
     from dpforest.records.readable import as_written, count_readable
     from dpforest.records.source import Asked
-    from dpforest.records.tables import format_of
 
     with steps("Checking") as progress:
         parts = reader.parts(Asked(facts, with_target=True, any_type=True), progress)

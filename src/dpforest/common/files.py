@@ -1,15 +1,18 @@
 """Reading and writing of whole files: a file is there complete or not at all. Public values only."""
 
+import json
 import os
 import secrets
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from dpforest.errors import OutputError
+from dpforest.errors import DPForestError, OutputError
 
 # Signs of files that nothing makes again, a model (an archive whose first entry has this name, at this offset) or a budget.
 # Other files that are written can be made again.
@@ -75,6 +78,34 @@ def read_whole(path: str | Path, most_bytes: int) -> bytes:
 def _open_at_once(path: str, flags: int) -> int:
     """A file descriptor, opened without waiting: to open a pipe could otherwise take for ever."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_entries(path: str | Path, what: str, most_bytes: int, error: type[DPForestError]) -> Any:
+    """The entries of a ``.json`` or ``.toml`` file, unchecked; ``error`` is raised if the ``what`` file cannot be read."""
+    path = Path(path)
+    parsers: dict[str, Any] = {".json": partial(json.loads, object_pairs_hook=_without_repeats), ".toml": tomllib.loads}
+    if path.suffix not in parsers:
+        raise error(f"A {what} file ends in .json or .toml, not {path.suffix!r} ({path}).")
+    try:
+        # Every line end as a single line feed.
+        text = read_whole(path, most_bytes).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        return parsers[path.suffix](text)
+    except OSError as found:
+        raise error(f"The {what} file {path} cannot be read: {found.strerror}.") from None
+    except OutputError as found:
+        raise error(f"The {what} file cannot be read: {found}") from None
+    except (ValueError, RecursionError) as found:
+        hint = ' Text stands in quotes, as in labels = ["no", "yes"].' if path.suffix == ".toml" else ""
+        raise error(f"The {what} file {path} is not valid {path.suffix[1:].upper()}: {found}.{hint}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the entry {repeated!r} is there twice")
+    return content
 
 
 def write_whole(path: str | Path, content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The loop over levels that grows all trees at once. Sees sealed counts and the public trees so far; never rows."""
+"""The loop over levels that grows trees at once, and the usual order of trees. Sees sealed counts, by protocol; no rows."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -10,7 +10,8 @@ from dpforest.common.progress import Step
 from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.parts.allocation import TreeBudget
-from dpforest.parts.recipe import Recipe
+from dpforest.parts.postprocess import plain_shares
+from dpforest.parts.recipe import Recipe, Stages
 from dpforest.parts.routes import Candidates, Routes
 from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide
@@ -279,3 +280,42 @@ def _with_leaves(forest: Forest, counter: Counter, recipe: Recipe, amount: float
     statistics = sums.map(lambda sums: sums[leaves])
     counts, variance = recipe.leaf.release(statistics, amount, gate, counter.target, Purpose(LEAVES), most)
     return forest.with_counts(leaves, counts, variance)
+
+
+@dataclass(frozen=True)
+class Together(Stages):
+    """All trees grow at once, level by level, on the records that the sampling assigns to them.
+
+    Privacy:
+        Claim: costs at most ``amount``.
+        Because: a tree costs at most its budget (``grow``), trees add up as their sampling proves, and the share of a tree
+            is chosen so that all of them together cost at most ``amount``.
+        Assumes: the number of trees is public or follows from released values.
+    """
+
+    def train(
+        self,
+        counter: Counter,
+        recipe: Recipe,
+        amount: float,
+        gate: Gate,
+        facts: Facts,
+        progress: Callable[[str], None],
+        feature_order: np.ndarray | None = None,
+    ) -> Forest:
+        sample, n_trees = recipe.sample, recipe.n_trees
+        counter.deal(sample.assignment(n_trees), gate.entropy)
+        budget = recipe.allocate.plan(sample.amount_per_tree(gate.ledger.accountant, amount, n_trees), recipe.depth)
+        with sample.scopes(gate.ledger, n_trees):
+            forest = grow(counter, recipe, budget, gate, facts, progress, feature_order)
+        return refined(forest, recipe)
+
+
+def refined(forest: Forest, recipe: Recipe) -> Forest:
+    """The forest after the recipe's post-processing, with its votes; a function of released values."""
+    forest = forest.summed()
+    if not any(getattr(step, "gives_shares", False) for step in recipe.refine[:1]):
+        forest = plain_shares(forest)
+    for step in recipe.refine:
+        forest = step.refine(forest)
+    return replace(forest, votes=recipe.vote.votes(forest), link=recipe.vote.link, draws=recipe.vote.draws)

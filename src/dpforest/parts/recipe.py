@@ -110,7 +110,7 @@ class Recipe:
     narrow: Narrow | None = None  # removes candidates, for a share of each level's amount
     centres: Any = None  # growing.choosing: makes two classes of a bounded target, for a share of each level's amount
     target_range: Any = None  # growing.target: narrows the range of the target, for a share of epsilon
-    learned_grid: Any = None  # growing.grid: learns cuts of numbers, for a share of epsilon; None: public cuts alone
+    learned_grid: Any = None  # growing.learnt: learns cuts of numbers, for a share of epsilon; None: public cuts alone
     first_look: Any = None  # recipes.papers.first_look: makes the menu from released counts, for a share of the budget
     stages: Stages | None = None  # None: all trees grow together
     secret_sample: SecretSample = ALL_ROWS  # which records of a large table take part

@@ -10,14 +10,13 @@ from sklearn.base import is_classifier
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.fitting import Algorithm
 from dpforest.forest.tree import Forest
-from dpforest.growing.lists import INSTEAD
+from dpforest.growing.learnt import INSTEAD
 from dpforest.parts.postprocess import plain_shares
 from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe
 from dpforest.parts.voting import Vote
 from dpforest.pipeline import public_facts
 from dpforest.privacy.gate import Gate
-from dpforest.published.form import Node, Published, get_published
-from dpforest.published.rows import open_rows
+from dpforest.published.form import Node, Published, get_published, open_rows
 from dpforest.recipes import is_listed
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Numeric, Schema

@@ -6,12 +6,11 @@ It knows the number of rows (declared, or released with noise), epsilon, delta, 
 import math
 from dataclasses import dataclass, field, replace
 
-from dpforest.growing.grid import LearnedGrid
+from dpforest.growing.learnt import LearnedGrid
 from dpforest.growing.linear import Linear, Order
-from dpforest.growing.median import Centres
 from dpforest.growing.scores import STEPS
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
-from dpforest.growing.target import TargetRange
+from dpforest.growing.target import Centres, TargetRange
 from dpforest.mechanisms.noise import MOST_VARIANCE
 from dpforest.parts.allocation import Geometric, LeavesOnly, Uniform
 from dpforest.parts.criteria import Criterion, GiniCount, MaxOperator, Mixture, ResidualGain, SoftAgreement, SquaredError

@@ -20,9 +20,9 @@ from dpforest.records.columns import check_length, read_columns
 from dpforest.records.counter import Guarded
 from dpforest.records.encoding import taken
 from dpforest.records.held import Held, in_plain_types
-from dpforest.records.parquet_rows import DAMAGED, File, check_unchanged, row_groups
 from dpforest.records.people import read_ids
 from dpforest.records.source import Asked, Progress, Source, silent, telling
+from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, row_groups
 from dpforest.schema import Schema
 
 T = TypeVar("T")

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
+from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.text import kind_of_type
 from dpforest.schema import Schema
 
 Progress = Callable[[str], None]
@@ -22,7 +24,7 @@ def silent(step: str) -> None:
 
 @contextmanager
 def telling(progress: Progress) -> Iterator[Tell]:
-    """A function that shows how much of a table was read; of a table that was read whole always the same steps."""
+    """A function that shows how much of a table was read, always in the same steps."""
     progress("reading the table")
     show = in_parts("reading the table", 1, progress)
     yield show
@@ -58,6 +60,19 @@ class Asked:
     def columns(self) -> list[str]:
         """The names of all columns, each once."""
         return list(dict.fromkeys([*self.declared, *self.besides]))
+
+    def require(self, given: list[str], where: str) -> None:
+        """Raise ``TableError`` unless the columns that are asked for are among the given ones, each once."""
+        require_columns(given, self.declared, where)
+        require_columns(given, self.besides, where, "that was asked for")
+
+    def checked(self, given: pa.Schema, where: str) -> pa.Schema:
+        """The types of the columns that are asked for; raises ``TableError`` unless they can hold what is declared."""
+        self.require(given.names, where)
+        types = pa.schema([given.field(name) for name in self.columns])
+        if not self.any_type:
+            check_types(types, self.schema, self.with_target, where)
+        return types
 
     def table(self, part: Part) -> pa.Table:
         """All columns of a part as one table."""
@@ -119,6 +134,50 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - a file is open only while it is read
         """End a connection, if there is one."""
+
+
+class Typed(Source):
+    """A table of typed columns, which gives batches of Arrow."""
+
+    where: str  # what it is called in errors
+
+    @abstractmethod
+    def types(self, schema: Schema | None = None) -> pa.Schema:
+        """The type of each column, from the head of a file; where that leaves a choice, the schema makes it."""
+
+    @abstractmethod
+    def batches(self, types: pa.Schema, tell: Tell) -> Iterator[pa.Table]:
+        """Some rows at a time of the columns of these types."""
+
+    def names(self) -> list[str]:
+        return each_once(list(self.types().names), self.where)
+
+    def kinds(self) -> dict[str, str]:
+        self.names()
+        return {field.name: kind_of_type(field.type) for field in self.types()}
+
+    def empty(self, asked: Asked) -> Part:
+        return asked.part(asked.checked(self.types(asked.schema), self.where).empty_table())
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        types, is_empty = asked.checked(self.types(asked.schema), self.where), True
+        with telling(progress) as tell:
+            for rows in self.batches(types, tell):
+                is_empty = False
+                yield asked.part(rows)
+        if is_empty:
+            yield asked.part(types.empty_table())
+
+
+def check_types(types: pa.Schema, schema: Schema, with_target: bool, where: str) -> None:
+    """Raise ``TableError`` unless columns of these types can hold what the schema declares."""
+    empty = types.empty_table()
+    try:
+        read_columns(empty.select([*schema.features]), schema)
+        if with_target:
+            read_target(empty.column(schema.target.name), schema.target)
+    except TableError as error:
+        raise TableError(f"{where}: {error}") from None
 
 
 def joined(parts: Iterable[Part]) -> Part:

@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dpforest.common.entries import read_entries
-from dpforest.common.files import write_whole
+from dpforest.common.files import read_entries, write_whole
 from dpforest.common.jsonable import to_json, unboxed
 from dpforest.common.text import as_html, without_hidden
 from dpforest.errors import OutputError, SchemaError, shown

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from dpforest.fitting import fit_sealed
 from dpforest.mechanisms import Entropy, Logarithmic
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.best_of_runs import charge_selection
@@ -43,7 +44,7 @@ class Run:
 
 def run(training: SealedTable, held_out: SealedTable, candidate: Candidate, model: Any, entropy: Entropy) -> Run:
     """One run: the model of a candidate, fitted to the training part, and its noisy score on the held-out part."""
-    model.fit(training)
+    fit_sealed(model, training)
     gate = Gate(Ledger(make_accountant(model.epsilon, model.delta)), entropy)
     most = _most_per_record(model.schema)
     amount = gate.ledger.accountant.budget

@@ -12,8 +12,8 @@ from dpforest.common.text import NOTHING, counted, decimals, listed_names, rough
 from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
+from dpforest.growing.learnt import check_delta
 from dpforest.growing.linear import Linear, Order
-from dpforest.growing.lists import check_delta
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal

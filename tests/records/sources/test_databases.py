@@ -17,11 +17,10 @@ from tests.neighbours.databases import REFUSED, SECRET
 
 from dpforest import Bounded, Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
-from dpforest.records.doors import seal_elsewhere
+from dpforest.records.doors import open_source, seal_elsewhere, shown_address
 from dpforest.records.source import Asked
 from dpforest.records.sources import database as databases
 from dpforest.records.sources.casts import identifier
-from dpforest.records.tables import open_source, shown_address
 
 N_ROWS = 300
 SCHEMA = Schema({"x": Numeric(0, 1), "city": Categorical(["Oslo", "Rome"])}, Classes([0, 1], name="y"))

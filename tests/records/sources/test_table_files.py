@@ -17,12 +17,12 @@ import python_calamine
 
 from dpforest import Bounded, Categorical, Date, Numeric, Schema
 from dpforest.errors import MissingExtraError, TableError
+from dpforest.records.doors import open_source
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import excel as workbook
 from dpforest.records.sources import json_lines, statistics
 from dpforest.records.sources.arrow import ArrowFile
-from dpforest.records.sources.cell_text import cell_text
-from dpforest.records.tables import open_source
+from dpforest.records.sources.cells import cell_text
 from dpforest.schema import Format
 
 NO_COLUMN = Bounded(name="no such column")

@@ -10,9 +10,9 @@ from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
+from dpforest.records.doors import open_source
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import delimited
-from dpforest.records.tables import open_source
 from dpforest.schema import Format
 
 INF = float("inf")

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.growing.together import Together
+from dpforest.growing.grower import Together
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import GiniCount
 from dpforest.parts.leaves import NoisyCounts

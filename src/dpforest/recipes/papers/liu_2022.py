@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
-from dpforest.growing.grower import grow
-from dpforest.growing.together import Together, refined
+from dpforest.growing.grower import Together, grow, refined
 from dpforest.parts.allocation import Harmonic
 from dpforest.parts.criteria import GiniCount
 from dpforest.parts.leaves import NoisyCounts

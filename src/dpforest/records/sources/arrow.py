@@ -1,15 +1,14 @@
-"""Feather and Arrow files, whose columns have types. Sees rows."""
+"""Feather and Arrow files, and streams of Arrow batches. Sees rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dpforest.errors import TableError
-from dpforest.records.source import Tell
+from dpforest.errors import TableError, shown
+from dpforest.records.source import Tell, Typed
 from dpforest.schema import Schema
 
 ARROW = (".feather", ".arrow", ".ipc", ".arrows")
@@ -21,11 +20,11 @@ AS_BYTES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ArrowFile:
-    """The columns of a file of Arrow, with the types that it declares; also of a stream that was written to a file."""
+class ArrowFile(Typed):
+    """A file of Arrow, or a stream that was written to one, with the types that it declares."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path, self.where = path, str(path)
 
     def types(self, schema: Schema | None = None) -> pa.Schema:
         with self._opened() as (reader, _):
@@ -68,3 +67,37 @@ def _check_places(column: pa.Array) -> None:
         _check_places(column.dictionary)
     elif column.type in AS_BYTES:
         column.view(AS_BYTES[column.type]).validate(full=True)
+
+
+BROKEN = "The stream of Arrow batches ended with an error, or was read before. Open it again. Charges stay."
+
+
+class ArrowStream(Typed):
+    """An object with ``__arrow_c_stream__``, read once, with the types that it declares."""
+
+    where = "the stream"
+
+    def __init__(self, table: Any) -> None:
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TableError(
+                f"{shown(table)} is no table that can be read: it gives no batches of Arrow. Pass a table of pandas, "
+                "polars, pyarrow, DuckDB, Ibis, Dask or Spark, a path, or the address of a table in a database."
+            )
+        try:
+            self._reader = pa.RecordBatchReader.from_stream(table)
+        except Exception:  # its own words may quote a row
+            raise TableError(BROKEN) from None
+        self._types = self._reader.schema
+
+    def types(self, schema: Schema | None = None) -> pa.Schema:
+        return self._types
+
+    def batches(self, types: pa.Schema, tell: Tell) -> Iterator[pa.Table]:
+        try:
+            for batch in self._reader:
+                yield pa.Table.from_batches([batch]).select(types.names)
+        except Exception:
+            raise TableError(BROKEN) from None
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,7 +1,9 @@
 """The reader of tables whose cells are text, in whatever kind of file: the schema says what a cell is. Sees rows."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -37,7 +39,7 @@ class Cells(Protocol):
 
 @dataclass(frozen=True)
 class TextTable(Source):
-    """A reader of a file whose cells are text, by the format that is declared for it."""
+    """A file of text cells, read by the declared format."""
 
     cells: Cells
     format: Format
@@ -84,3 +86,43 @@ class TextTable(Source):
 
 def _text(names: Sequence[str]) -> Any:
     return pa.schema([(name, pa.string()) for name in names])
+
+
+# Bytes that are no text in UTF-8, as a damaged cell of a CSV file has them.
+NO_TEXT = b"\xff"
+MOST_DIGITS = 1e18  # whole floats from here on are written with an exponent
+
+
+def text_column(values: Iterable[Any], decimal: str) -> pa.Array:
+    """A column of the texts of cells, null where one is missing or empty; what is no text stays so."""
+    cells = pa.array([cell_text(value, decimal) or None for value in values], pa.binary())
+    return cells.view(pa.string())  # not checked, as cells of a CSV file are not
+
+
+def cell_text(value: Any, decimal: str = ".") -> bytes | None:
+    """The text of a cell in UTF-8, None if it is missing, by one public rule for workbooks, JSON lines and value labels.
+
+    Text is itself, a whole number its digits (17 and 17.0 are "17"), another number its shortest digits with the decimal
+    mark of the format, truth values "true" and "false", dates as ISO 8601 writes them. Nothing and NaN are missing. Whatever
+    else, such as a list, has no text: it counts as "other" among categories, as missing among numbers.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, int | float):
+        return _digits(value, decimal)
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()
+    return value.isoformat().encode() if isinstance(value, date | time) else NO_TEXT
+
+
+def _digits(number: float, decimal: str) -> bytes | None:
+    if isinstance(number, float):
+        if math.isnan(number):
+            return None
+        if not (number.is_integer() and abs(number) < MOST_DIGITS):
+            return repr(number).replace(".", decimal).encode()
+    return str(int(number)).encode()

@@ -16,11 +16,11 @@ from dpforest.records.batch import Batch, Wanted, read_values
 from dpforest.records.columns import asking, column_kind, read_columns, read_target, require_columns, to_numbers
 from dpforest.records.columns import read_values as values_of
 from dpforest.records.given import to_objects
-from dpforest.records.parquet_rows import DAMAGED, File, check_ids, check_unchanged, open_files
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
-from dpforest.records.source import Progress, silent, telling
+from dpforest.records.source import Asked, Progress, silent, telling
 from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
+from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, open_files
 from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.schema import Bounded, Numeric, Schema
 
@@ -157,9 +157,11 @@ def _exact(column: Any) -> Any:
 
 
 def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | None, progress: Progress) -> DaskTable:
-    files = open_files(path, schema)
+    files = open_files(path, Asked(schema, with_target=True))
     if id_column is not None:
-        check_ids(id_column, files, schema)
+        for file in files:
+            check_id_column(id_column, file.names, schema, file.shown)
+            read_ids(file.empty([id_column]).column(0))
     # A file need not have the same number on the disks of all machines.
     pieces = [piece for file in files for piece in _pieces(replace(file, stamp=file.stamp[:-1]))]
     return DaskTable(files[0].names, client, lambda _: [(partial(read_file, piece), ()) for piece in pieces], progress)

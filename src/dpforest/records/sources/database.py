@@ -7,42 +7,22 @@ import re
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.columns import read_columns, read_target, require_columns
+from dpforest.records.columns import read_columns, read_target
 from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
-from dpforest.records.sources.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, untried
+from dpforest.records.sources.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, refusing, untried
 from dpforest.records.sources.casts import Column, Item, is_kept, listed_in
-from dpforest.records.sources.duck import Duck
-from dpforest.records.sources.failures import refusing
-from dpforest.records.sources.lite import Lite
-from dpforest.records.sources.postgres import Postgres
+from dpforest.records.sources.engines import Duck, Engine, Lite, Postgres
 from dpforest.schema import LONGEST_TEXT, Date, Feature, Target
 
 PART_ROWS = 1 << 17  # that are given at once
 KINDS = {"": "other", "real": "number", "decimal": "number", "zoned": "time"}
 DATED = ("date", "time", "zoned")
 ENGINES = {"duckdb": Duck, "postgres": Postgres, "sqlite": Lite}
-
-
-class Engine(Protocol):
-    """How one engine is asked: columns by their types, expressions that its driver carries, and rows."""
-
-    engine: str
-    name: str  # of the file or server, as it may be shown
-
-    def columns(self) -> list[Column]: ...
-
-    def read(self, column: Column, part: Feature | Target, longest: int) -> Item: ...
-
-    def beside(self, column: Column, longest: int) -> Item: ...
-
-    def stream(self, items: dict[str, Item], n_rows: int) -> Generator[Any, None, None]: ...
-
-    def close(self) -> None: ...
 
 
 class DatabaseTable(Source):
@@ -89,8 +69,7 @@ class DatabaseTable(Source):
     def empty(self, asked: Asked) -> Part:
         """A part without rows, if types alone say that what is asked for can be read; see ``Source``."""
         columns, schema = self._by_name(), asked.schema
-        require_columns([*columns], asked.declared, "the table")
-        require_columns([*columns], asked.besides, "the table", "that was asked for")
+        asked.require([*columns], "the table")
         for name in asked.declared:
             _check_type(columns[name], isinstance(schema.features.get(name), Date) and self._engine.engine != "sqlite")
         if not asked.any_type:
@@ -173,7 +152,7 @@ def _final(array: pa.Array, item: Item) -> pa.Array:
 
 
 def _longest(asked: Asked) -> int:
-    """The number of characters that tell a text from all that are listed, and from others in buckets."""
+    """The number of characters needed to tell a text from all listed ones, and from others in buckets."""
     parts = [*asked.schema.features.values(), asked.schema.target]
     texts = [value for part in parts for value in listed_in(part) if isinstance(value, str)]
     return max(LONGEST_TEXT, *map(len, texts), 0)

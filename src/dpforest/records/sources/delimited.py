@@ -17,8 +17,7 @@ import pyarrow.csv
 
 from dpforest.errors import TableError
 from dpforest.records.source import Tell, each_once, lacking_column
-from dpforest.records.sources.packed import unpacked
-from dpforest.records.sources.transcoded import in_utf_8
+from dpforest.records.sources.packed import in_utf_8, unpacked
 from dpforest.schema import Format
 
 # A file is read in blocks of PART_BYTES. Where a row does not fit, blocks grow to MOST_BYTES, which Arrow can address.

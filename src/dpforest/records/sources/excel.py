@@ -1,24 +1,243 @@
-"""Sheets of workbooks, whose cells become text. Sees rows."""
+"""Sheets of workbooks, row by row, whose cells become text. Sees rows.
 
+A cell concerns its own record only, so those of .xlsx are read here: an error is missing whatever it is called, a date
+beyond the calendar is its number, and what is no number where one is declared is its text. A row without a value is no
+record.
+"""
+
+import codecs
+import posixpath
+import re
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
 from dpforest.records.source import Tell, each_once, lacking_column
-from dpforest.records.sources.cell_text import cell_text, text_column
-from dpforest.records.sources.xlsx import Row, Xlsx
+from dpforest.records.sources.cells import cell_text, text_column
 from dpforest.schema import Format
 
 XLSX = (".xlsx", ".xlsm")
 WORKBOOKS = (*XLSX, ".xlsb", ".xls", ".ods")
 PART_ROWS = 1 << 14
+
+
+# Numbers of the formats of dates and times that need not be declared, and of the one of durations.
+DATES = {*map(str, (*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))}
+DURATIONS = {"46"}
+# In a declared format: what is shown as it stands, parts that count hours or so on beyond a day, and other brackets.
+SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.')
+COUNTING = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+BRACKETS = re.compile(r"\[[^\]]*\]")
+PART_OF_DATE = re.compile("[dmyhs]", re.IGNORECASE)
+# The first day of the two calendars of Excel; one of them has a day, number 60, that never was.
+START, START_1904, NO_DAY = datetime(1899, 12, 30), datetime(1904, 1, 1), 60
+DAY_MS, DAY = 86_400_000, timedelta(days=1)
+ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+LETTERS = re.compile("[A-Z]{1,3}")
+MOST_DIGITS = 10  # of a place in a list
+# Characters that XML does not allow, and references to characters by their numbers, of which it allows some.
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x(?P<hex>[0-9a-fA-F]{1,40})|(?P<digits>[0-9]{1,40}));")
+LONGEST_REFERENCE = 48
+
+Row = dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Xlsx:
+    """An open workbook: the places of its sheets by name, and what all of them share."""
+
+    archive: zipfile.ZipFile
+    sheets: dict[str, str]
+    texts: list[str]
+    kinds: list[str]  # of each style of cells: "number", "date" or "duration"
+    since_1904: bool
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator["Xlsx"]:
+        with zipfile.ZipFile(path) as archive:
+            ((_, book),) = [each for each in _related(archive, "").values() if each[0] == "officeDocument"]
+            related = _related(archive, book)
+            places: dict[str, str] = dict(related.values())
+            sheets: dict[str, str] = {}
+            settings: dict[str, str] = {}
+            for element in _parsed(archive, book).iter():
+                if _name(element) == "sheet":
+                    kind, place = related[next(value for key, value in element.items() if key.endswith("}id"))]
+                    sheets |= {str(element.get("name")): place} if kind == "worksheet" else {}
+                elif _name(element) == "workbookPr":
+                    settings = dict(element.items())
+            yield cls(
+                archive,
+                sheets,
+                _shared_texts(archive, places["sharedStrings"]) if "sharedStrings" in places else [],
+                _kinds(_parsed(archive, places["styles"])) if "styles" in places else [],
+                settings.get("date1904") in ("1", "true"),
+            )
+
+    def rows(self, sheet: str) -> Iterator[Row]:
+        """The values of each row that has any, by the places of their columns."""
+        with _entry(self.archive, self.sheets[sheet]) as stream:
+            for element in _each(stream, "row"):
+                row: Row = {}
+                place = -1
+                for cell in element:
+                    letters = LETTERS.match(cell.get("r", ""))
+                    place = _place(letters[0]) if letters else place + 1
+                    value = self._read(cell)
+                    if value not in (None, ""):
+                        row[place] = value
+                if row:
+                    yield row
+
+    def _read(self, cell: Element) -> Any:
+        kind = cell.get("t", "n")
+        if kind == "inlineStr":
+            return next((_text(part) for part in cell if _name(part) == "is"), None)
+        raw = next((part.text for part in cell if part.tag.endswith("v") and _name(part) == "v"), None)
+        if raw is None or kind == "e":
+            return None
+        if kind == "s":
+            return _at(self.texts, raw)
+        if kind == "b":
+            return raw == "1"
+        if kind != "n":
+            return _unescaped(raw)
+        try:
+            number = float(raw)
+        except ValueError:
+            return raw
+        shown_as = _at(self.kinds, cell.get("s", ""))
+        if shown_as == "duration":
+            return timedelta()  # which has no text
+        return self._moment(number) if shown_as == "date" else number
+
+    def _moment(self, number: float) -> datetime | time | float:
+        """The point in time, or time of day, that a number stands for; the number if the calendar does not reach so far."""
+        try:
+            passed = timedelta(milliseconds=round(number * DAY_MS))
+            if 0 <= number < 1:
+                return (datetime.min + passed).time()
+            start = START_1904 if self.since_1904 else START + DAY if number < NO_DAY else START
+            return start + passed if number > 0 else number
+        except (OverflowError, ValueError):
+            return number
+
+
+def _at(values: list[str], index: str) -> str | None:
+    """The value at a place that stands in a cell; None if there is no such place."""
+    is_there = index.isdecimal() and len(index) <= MOST_DIGITS and int(index) < len(values)
+    return values[int(index)] if is_there else None
+
+
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _entry(archive: zipfile.ZipFile, place: str) -> Any:
+    """A file of the archive; programs differ in how they write its name."""
+    names = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
+    return archive.open(names[place.lower()])
+
+
+def _parsed(archive: zipfile.ZipFile, place: str) -> Element:
+    with _entry(archive, place) as stream:
+        return ElementTree.parse(_Allowed(stream)).getroot()
+
+
+def _related(archive: zipfile.ZipFile, place: str) -> dict[str, tuple[str, str]]:
+    """The kind and the place of each related file, by its id in this one."""
+    folder, name = posixpath.split(place)
+    found = {}
+    for element in _parsed(archive, posixpath.join(folder, "_rels", f"{name}.rels")):
+        target = posixpath.normpath(posixpath.join("/", folder, element.get("Target", ""))).lstrip("/")
+        found[element.get("Id", "")] = (element.get("Type", "").rpartition("/")[2], target)
+    return found
+
+
+def _each(stream: Any, name: str) -> Iterator[Element]:
+    """The elements of a name, one after the other; what each holds is forgotten when the next one is asked for."""
+    for _, element in ElementTree.iterparse(_Allowed(stream)):
+        if element.tag.endswith(name) and _name(element) == name:
+            yield element
+            element.clear()
+
+
+class _Allowed:
+    """A stream of XML with a sign in the place of what XML does not allow and some programs write all the same."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._held = stream, ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self, n_bytes: int = -1, /) -> bytes:
+        given, block = "", b"begin"
+        while block and not given:
+            block = self._stream.read(n_bytes)
+            text = self._held + self._decoder.decode(block, final=not block)
+            # A reference that the end of a block cuts waits for the next one.
+            cut = text.rfind("&", max(len(text) - LONGEST_REFERENCE, 0)) if block else -1
+            given, self._held = (text, "") if cut < 0 else (text[:cut], text[cut:])
+        return NO_XML.sub(_allowed, given).encode()
+
+
+def _allowed(found: re.Match[str]) -> str:
+    code = int(found["hex"], 16) if found["hex"] else int(found["digits"]) if found["digits"] else 0
+    is_allowed = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xDFFF < code < 0xFFFE or 0xFFFF < code < 0x110000
+    return found[0] if is_allowed else "\ufffd"
+
+
+def _shared_texts(archive: zipfile.ZipFile, place: str) -> list[str]:
+    with _entry(archive, place) as stream:
+        return [_text(element) for element in _each(stream, "si")]
+
+
+def _text(element: Element) -> str:
+    """A text of one piece or of several; how to pronounce it is left out."""
+    pieces = [part for run in element if _name(run) in ("t", "r") for part in (run if _name(run) == "r" else [run])]
+    return _unescaped("".join(part.text or "" for part in pieces if _name(part) == "t"))
+
+
+def _unescaped(text: str) -> str:
+    """A text with its escaped characters (``_x000D_``) restored."""
+    return ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _kinds(styles: Element) -> list[str]:
+    """What the numbers of cells of each style stand for."""
+    declared = {each.get("numFmtId"): each.get("formatCode", "") for each in styles.iter() if _name(each) == "numFmt"}
+    used = [xf.get("numFmtId", "0") for each in styles if _name(each) == "cellXfs" for xf in each]
+    return [_kind(declared[number]) if number in declared else _known_kind(number) for number in used]
+
+
+def _known_kind(number: str) -> str:
+    return "date" if number in DATES else "duration" if number in DURATIONS else "number"
+
+
+def _kind(code: str) -> str:
+    first = SHOWN.sub("", code).partition(";")[0]
+    if COUNTING.search(first):
+        return "duration"
+    return "date" if PART_OF_DATE.search(BRACKETS.sub("", first)) else "number"
+
+
+def _place(letters: str) -> int:
+    """The place of a column: A is 0, Z is 25, AA is 26."""
+    place = 0
+    for letter in letters:
+        place = 26 * place + ord(letter) - ord("A") + 1
+    return place - 1
 
 
 @dataclass(frozen=True)

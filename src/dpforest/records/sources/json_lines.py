@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.source import Tell
-from dpforest.records.sources.cell_text import text_column
-from dpforest.records.sources.packed import unpacked
-from dpforest.records.sources.transcoded import in_utf_8
+from dpforest.records.sources.cells import text_column
+from dpforest.records.sources.packed import in_utf_8, unpacked
 from dpforest.schema import Format
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")

@@ -11,9 +11,8 @@ from dpforest.errors import TableError, shown
 from dpforest.records.batch import Batch, Wanted
 from dpforest.records.columns import require_columns
 from dpforest.records.held import MOST_HELD
-from dpforest.records.parquet_rows import check_types
 from dpforest.records.people import check_id_column, read_ids
-from dpforest.records.source import Progress, silent
+from dpforest.records.source import Progress, check_types, silent
 from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
 from dpforest.records.sources.tasks import Failure, Packed, reporting
 from dpforest.schema import Schema
@@ -98,7 +97,7 @@ def spark_table(frame: Any, schema: Schema, id_column: str | None = None, progre
         used.append(id_column)
     declared = dict(frame.dtypes)
     types = pa.schema([(name, _in_arrow(name, declared[name])) for name in used])
-    check_types(types.empty_table(), schema, True, "The dataframe")
+    check_types(types, schema, True, "The dataframe")
     if id_column is not None:
         read_ids(types.empty_table().column(id_column))
     is_small = schema.n_rows is not None and schema.n_rows * len(used) * N_BYTES <= MOST_HELD

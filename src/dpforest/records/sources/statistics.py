@@ -1,13 +1,14 @@
-"""Files of SPSS, Stata and SAS, whose columns have types, and of which some have labels for their values. Sees rows.
+"""Files of SPSS, Stata and SAS: typed columns, some with labels for their values. Sees rows.
 
 Types follow from the head of a file. A column with value labels is text where the schema declares text: its labels, and the
 digits of values that have none; it is the codes where the schema declares numbers. Values that the file declares missing are
 missing. Dates are counted here: a date that is beyond what Python can hold must not become an error.
 """
 
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpforest.errors import MissingExtraError, TableError
-from dpforest.records.source import Tell
-from dpforest.records.sources.cell_text import NO_TEXT, cell_text
-from dpforest.records.sources.long_texts import LongTexts
+from dpforest.records.source import Tell, Typed
+from dpforest.records.sources.cells import NO_TEXT, cell_text
 from dpforest.records.text import is_number
 from dpforest.schema import Date, Schema
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
@@ -45,11 +45,73 @@ MOMENTS = ("DATETIME", "YMDHMS", "%tc", "%tC", "E8601DT", "B8601DT")
 OLD_STATA = 118  # from this release on text is in UTF-8
 
 
+# The parts of a file by their numbers in its map, and how each begins.
+TYPES, NAMES, DATA, TEXTS = 2, 3, 9, 10
+BEGIN = {TYPES: b"<variable_types>", NAMES: b"</variable_types>", DATA: b"<data>", TEXTS: b"<strls>"}
+# The type of a long text, and the bytes of a value of each type; others are texts of as many bytes.
+LONG = 32_768
+WIDTHS = {LONG: 8, 65_526: 8, 65_527: 4, 65_528: 4, 65_529: 2, 65_530: 1}
+# By the release of the format: the bytes of the number of a column in a reference to a text, and of the row before a text.
+REFERENCES = {b"117": (4, 4), b"118": (2, 8), b"119": (3, 8)}
+
+
 @dataclass(frozen=True)
-class Statistics:
-    """The columns of a file of SPSS, Stata or SAS."""
+class LongTexts:
+    """Where the long texts of Stata (strL) are: the places of references to them in a row, and of each by its reference.
+
+    They are read here, since pyreadstat takes them for UTF-8, whatever the file says, and stops at one that is none.
+    """
 
     path: Path
+    start: int = 0  # of the rows
+    width: int = 0  # of a row
+    columns: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: Path, names: Sequence[str]) -> "LongTexts":
+        """The long texts of a file with columns of these names; there are none in old files, and of other programs."""
+        with path.open("rb") as file:
+            head, _, places = file.read(1 << 12).partition(b"</header><map>")
+            begin, _, rest_of_head = head.partition(b"<release>")
+            release, order = rest_of_head[:3], "<" if b"<byteorder>LSF" in head else ">"
+            if begin != b"<stata_dta><header>" or release not in REFERENCES:
+                return cls(path)
+            part = dict(enumerate(struct.unpack(f"{order}14Q", places[: 14 * 8])))
+            start = {number: part[number] + len(word) for number, word in BEGIN.items()}
+            file.seek(start[TYPES])
+            types = struct.unpack(f"{order}{len(names)}H", file.read(2 * len(names)))
+            ends = np.cumsum([WIDTHS.get(kind, kind) for kind in types]).tolist()
+            columns = {name: end - 8 for name, kind, end in zip(names, types, ends, strict=True) if kind == LONG}
+            texts: dict[bytes, tuple[int, int]] = {}
+            n_column, n_row = REFERENCES[release]
+            file.seek(start[TEXTS])
+            while columns and file.read(3) == b"GSO":
+                column, row, _, size = struct.unpack(f"{order}4s{n_row}scI", file.read(4 + n_row + 5))
+                cut = slice(n_column) if order == "<" else slice(4 - n_column, None)
+                rest = slice(8 - n_column) if order == "<" else slice(n_row - 8 + n_column, None)
+                texts[column[cut] + row[rest]] = (file.tell(), size)
+                file.seek(size, 1)
+        return cls(path, start[DATA], ends[-1], columns, texts)
+
+    def column(self, name: str, first: int, n_rows: int) -> list[str]:
+        """Texts of some rows, each byte as a character, up to a byte 0; a reference to none stands for an empty one."""
+        with self.path.open("rb") as file:
+            file.seek(self.start + first * self.width)
+            rows = np.frombuffer(file.read(n_rows * self.width), np.uint8).reshape(-1, self.width)
+            found = []
+            for own in np.ascontiguousarray(rows[:, self.columns[name] :][:, :8]):
+                place, size = self.texts.get(own.tobytes(), (0, 0))
+                file.seek(place)
+                found.append(file.read(size).partition(b"\0")[0].decode("latin-1"))
+        return found
+
+
+class Statistics(Typed):
+    """The source of a file of SPSS, Stata or SAS."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.where = path, str(path)
 
     def types(self, schema: Schema | None = None) -> pa.Schema:
         """Text, dates, whole or other numbers, by the head of the file; labelled columns as the schema declares them.

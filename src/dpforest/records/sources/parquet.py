@@ -6,7 +6,7 @@ change with one record that makes a new one. These names are values of rows, so 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,8 +18,8 @@ from pyarrow import dataset
 from pyarrow.fs import LocalFileSystem
 
 from dpforest.errors import TableError
-from dpforest.records.columns import read_columns, read_target, require_columns
-from dpforest.records.text import is_number, read_cells
+from dpforest.records.source import Asked, Part, Progress, Source, check_types, each_once, silent, telling
+from dpforest.records.text import is_number, kind_of_texts, kind_of_type, read_cells
 from dpforest.schema import Format, Schema
 
 DAMAGED = "The Parquet file is damaged, or was changed while it was read."
@@ -91,29 +91,17 @@ def damaged() -> Iterator[None]:
         raise TableError(DAMAGED) from None
 
 
-def open_files(
-    path: str | Path,
-    schema: Schema,
-    *,
-    with_target: bool = True,
-    any_type: bool = False,
-    besides: Sequence[str] = (),
-) -> list[File]:
-    """The files of a table, each checked to have the columns and types that the schema declares; no row is read.
-
-    With ``any_type`` the types are not checked. Columns ``besides`` those of the schema must be there, in any type.
-    """
-    wanted = [*schema.features, *([schema.target.name] if with_target else [])]
+def open_files(path: str | Path, asked: Asked) -> list[File]:
+    """The files of a table, each checked to have the columns and types that are asked for; no row is read."""
     files, checked = [], set()
     for file in find_files(path):
-        require_columns(file.names, wanted, file.shown)
-        require_columns(file.names, besides, file.shown, "that was asked for")
-        read = read_texts(pa.table({name: pa.chunked_array([[cell]]) for name, cell in file.cells.items()}), schema)
+        asked.require(file.names, file.shown)
+        read = read_texts(pa.table({name: pa.chunked_array([[cell]]) for name, cell in file.cells.items()}), asked.schema)
         file = replace(file, cells={name: read.column(name)[0] for name in read.column_names})
-        empty = file.empty(wanted)
-        if not any_type and empty.schema not in checked:
-            check_types(empty, schema, with_target, file.shown)
-            checked.add(empty.schema)
+        types = file.empty(asked.declared).schema
+        if not asked.any_type and types not in checked:
+            check_types(types, asked.schema, asked.with_target, file.shown)
+            checked.add(types)
         files.append(file)
     return files
 
@@ -217,16 +205,6 @@ def read_texts(texts: pa.Table, schema: Schema) -> pa.Table:
     return texts
 
 
-def check_types(empty: pa.Table, schema: Schema, with_target: bool, path: str) -> None:
-    """Raise ``TableError`` unless the columns of a table without rows can hold what the schema declares."""
-    try:
-        read_columns(empty.select([*schema.features]), schema)
-        if with_target:
-            read_target(empty.column(schema.target.name), schema.target)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from None
-
-
 def read_batches(files: list[File], names: list[str], n_rows: int) -> Iterator[pa.Table]:
     """Tables of some columns, at most ``n_rows`` rows each, one after the other; each file is read with its own types.
 
@@ -243,10 +221,61 @@ def row_groups(files: list[File]) -> Iterator[File]:
         yield from file.split()
 
 
-def check_ids(name: Any, files: list[File], schema: Schema) -> None:
-    """Raise ``TableError`` unless a column of this name can hold ids of persons in every file."""
-    from dpforest.records.people import check_id_column, read_ids
+PARQUET = (".parquet", ".pq")
+PART_ROWS = 1 << 17
 
-    for file in files:
-        check_id_column(name, file.names, schema, file.shown)
-        read_ids(file.empty([name]).column(0))
+
+@dataclass(frozen=True)
+class ParquetTable(Source):
+    """A reader of a Parquet file, or of a folder of them."""
+
+    path: Path
+    repeats = True
+
+    @property
+    def typed(self) -> bool:  # type: ignore[override]
+        """Whether all columns have types: what folders are named after is text."""
+        return not self.guessed()
+
+    def names(self) -> list[str]:
+        self._check_is_there()
+        return each_once(list(types_of(self.path).names), self.path)
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column by its type; of one that folders stand for a guess from their names."""
+        self.names()
+        texts = folder_texts(self.path)
+        kinds = {field.name: kind_of_type(field.type) for field in types_of(self.path)}
+        return kinds | {name: kind_of_texts(column, name, Format()) for name, column in texts.items()}
+
+    def guessed(self) -> list[str]:
+        """The columns that folders stand for."""
+        return [*folder_texts(self.path)]
+
+    def empty(self, asked: Asked) -> Part:
+        return asked.part(self.files(asked)[0].empty(asked.columns))
+
+    def files(self, asked: Asked) -> list[File]:
+        """The files, each of which was checked."""
+        self._check_is_there()
+        return open_files(self.path, asked)
+
+    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+        """Some rows at a time, each file with its own types; see ``Source``."""
+        wanted, files = asked.columns, self.files(asked)
+        n_done, n_rows = 0, sum(file.n_rows for file in files)
+        with telling(progress) as tell:
+            for rows in read_batches(files, wanted, PART_ROWS):
+                yield asked.part(rows)
+                n_done += rows.num_rows
+                tell(n_done / max(n_rows, 1))  # a file may declare less than it has
+        if n_done == 0:
+            yield asked.part(files[0].empty(wanted))
+
+    def _check_is_there(self) -> None:
+        if not self.path.exists():
+            raise TableError(f"There is no file {self.path}.")
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix in PARQUET or path.is_dir()
