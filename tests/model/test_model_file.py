@@ -427,12 +427,9 @@ HOSTILE_ARRAYS = {
     "cuts that are no numbers": ("cuts", lambda a: a * np.nan),
     "cuts out of order": ("cuts", lambda a: a[::-1]),
     "floats as children": ("first_children", lambda a: a.astype(float)),
-    "whole numbers as votes": ("votes", lambda a: a.astype(int)),
     "complex votes": ("votes", lambda a: a.astype(complex)),
     "text as votes": ("votes", lambda a: a.astype(str)),
-    "votes of 16 bits": ("votes", lambda a: a.astype(np.float16)),
     "votes of 128 bits": ("votes", lambda a: a.astype(np.longdouble)),
-    "cuts of 16 bits": ("cuts", lambda a: a.astype(np.float16)),
     "the other byte order": ("votes", lambda a: a.astype(">f8")),
     "signed routes": ("routes", lambda a: a.astype(np.int64)),
 }
