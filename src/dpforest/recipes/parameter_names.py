@@ -50,7 +50,7 @@ INSTEAD = {
 # The same for a search, which has few parameters of its own.
 OF_ESTIMATOR = "Set it on the estimator that is given to the search."
 OF_SEARCH = {
-    "delta": "The search is proved for delta = 0, and so is each of its runs.",
+    "delta": "Set it on the estimator that is given to the search; it is then that of the whole search.",
     "cv": "Runs are scored on one part of the records: set held_out.",
     "scoring": "Runs are compared by their noisy accuracy, or mean absolute error; the proof is for these.",
     "n_iter": "The number of runs is drawn by lot, which the proof needs: set mean_runs.",
