@@ -47,8 +47,7 @@ from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe
-from dpforest.recipes.catalogue import equals_listed
-from dpforest.recipes.own import fingerprint, outside_parts
+from dpforest.recipes.catalogue import equals_listed, fingerprint, outside_parts
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
 from dpforest.records.doors import (
@@ -61,6 +60,7 @@ from dpforest.records.doors import (
     seal_elsewhere,
     target_beside,
 )
+from dpforest.records.given import given_frame
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.records.source import Source
 from dpforest.records.vault import Vault
@@ -226,6 +226,8 @@ def seal_table(
         if y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
         return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
+    frame = given_frame(X)  # a table library is asked once what a table is
+    X = X if frame is None else frame
     if y is None and isinstance(model.schema, Schema):
         y, groups = target_beside(X, model.schema), ids_of(X, groups)
     if y is None:
