@@ -30,7 +30,7 @@ def shown_up(value: float, digits: int = 6) -> str:
 
 
 def shown(value: Any) -> str:
-    """A parameter as an error may show it: a number or short text as it is, another value by its type: it may be a table."""
+    """A parameter as an error may show it: a number or short text itself, another value by its type."""
     plain = value is None or isinstance(value, bool | int | float | complex) or (isinstance(value, str) and len(value) < 100)
     return repr(value) if plain else f"a value of type {type(value).__name__}"
 

@@ -47,8 +47,7 @@ from dpforest.privacy.accountants import check_whole, is_whole, make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe
-from dpforest.recipes.catalogue import equals_listed
-from dpforest.recipes.own import fingerprint, outside_parts
+from dpforest.recipes.catalogue import equals_listed, fingerprint, outside_parts
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
 from dpforest.records.doors import (

@@ -285,15 +285,6 @@ def test_an_added_record_raises_the_score_of_a_slope_by_nothing_to_the_most_weig
     assert most > 0.99 * MOST_WEIGHT
 
 
-def test_no_record_of_any_lead_lowers_the_score_of_a_slope_or_raises_it_by_more_than_its_weight():
-    rules, gains = linear._losses()
-    assert gains.shape == (len(rules), N_BINS, 2)
-    for prior in np.linspace(-6, 6, 25):
-        units = np.floor(gains * class_weights(prior)).astype(np.int64)
-        assert units.min() >= 0
-        assert units.max() <= MOST_WEIGHT
-
-
 def test_how_well_a_slope_does_is_by_the_log_loss_of_the_own_class():
     rules, gains = linear._losses()
     rng = np.random.default_rng(4)

@@ -118,13 +118,6 @@ def test_one_child_per_value_is_one_split_into_single_held_values():
         assert splits_of(OneChildPerValue(), domain_of(Categorical(["a", "b", "c"])), held) == expected
 
 
-@pytest.mark.parametrize("numeric", [True, False])
-def test_one_child_per_value_leaves_numbers_out_when_told_to(numeric):
-    domain = domain_of(Numeric(0, 1), Categorical(["a", "b"]), Numeric(0, 1))
-    routes = OneChildPerValue(numeric=numeric).fixed(domain)
-    assert routes.features.tolist() == ([0, 1, 2] if numeric else [1])
-
-
 @pytest.mark.parametrize(
     ("kind", "feature"),
     [

@@ -7,8 +7,7 @@ import numpy as np
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Schema, get_recipe
 from dpforest.errors import LeakWarning
-from dpforest.published.form import get_published
-from dpforest.published.rows import Rows
+from dpforest.published.form import Rows, get_published
 
 
 def fit(name, X, y, schema, **settings):

@@ -39,16 +39,6 @@ def root_splits(model):
     return [first.get(tree) for tree in range(model.forest_.n_trees)]
 
 
-@pytest.mark.slow
-def test_without_noise_a_learnable_table_is_learnt():
-    rng = np.random.default_rng(3)
-    table = pd.DataFrame({"x": rng.random(400), "a": np.array(["u", "v"])[rng.integers(0, 2, 400)]})
-    y = ((table["x"] > 0.4) & (table["a"] == "u")).to_numpy().astype(int)
-    schema = Schema({"x": Numeric(0, 1), "a": Categorical(["u", "v"])}, Classes([0, 1]))
-    for recipe in ("dong-2022", "li-2020"):
-        assert fit(recipe, table, y, schema, epsilon=math.inf, n_trees=9, random_state=0).score(table, y) > 0.98
-
-
 # Exact Gini indices.
 
 

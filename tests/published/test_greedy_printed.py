@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.published.opened import are_split, chances, fit, nodes_of, paths, rows_of, train, walk, with_one_more
-from tests.recipes.tables import LETTERS, make_table
+from tests.published.opened import are_split, chances, nodes_of, paths, rows_of, train, walk, with_one_more
+from tests.recipes.tables import LETTERS
 
 from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
 from dpforest.published import fletcher_islam_2017 as smooth
@@ -198,16 +198,6 @@ class TestThesis:
         more = with_one_more(rows, [0.5, 1], 1)
         assert (are_split(self.NAME, rows, 0.1, 50), are_split(self.NAME, more, 0.1, 50)) == ({False}, {True})
 
-    def test_a_pure_table_shows_in_the_released_model(self):
-        X, _, schema = make_table("mixed", 2, n_rows=60)
-        y = np.array([*["class 0"] * 59, "class 1"])
-        sizes = []
-        for n_rows, seed in product((59, 60), range(10)):
-            model = fit(self.NAME, X[:n_rows], y[:n_rows], schema, epsilon=0.1, n_trees=3, random_state=seed)
-            sizes.append(model.forest_.n_nodes)
-        assert set(sizes[:10]) == {3}
-        assert max(sizes[10:]) > 3
-
     @pytest.mark.parametrize(("sizes", "is_split"), [((4, 4), True), ((3, 5), False), ((5, 3), False), ((3, 30), False)])
     def test_a_split_that_leaves_a_child_fewer_than_four_records_is_not_made(self, sizes, is_split):
         values = np.repeat([0, 1], sizes)
@@ -222,12 +212,6 @@ class TestThesis:
         found = [path for seed in range(20) for path in paths(train(self.NAME, rows, math.inf, seed)[0])]
         assert max(path.count(0) for path in found) == 1
         assert max(path.count(1) for path in found) > 1
-
-    def test_a_small_child_shows(self):
-        """Three records beside ten, and a fourth (docs/review.md, 2.4)."""
-        rows = rows_of([np.repeat([0, 1], [3, 10])], np.arange(13) % 2, [Categorical(LETTERS)])
-        more = with_one_more(rows, [0], 1)
-        assert (are_split(self.NAME, rows, 0.1, 50), are_split(self.NAME, more, 0.1, 50)) == ({False}, {True})
 
     def test_k_splits_cost_more_than_one(self):
         """Features that win by their balanced split, and a record that makes all miss it (docs/review.md, 2.7)."""

@@ -12,7 +12,6 @@ from tests.support.crosses import pairwise
 
 from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
 from dpforest.errors import LeakWarning, ParameterError, SchemaError
-from dpforest.published.form import get_published
 from dpforest.schema import Bounded, Categorical, Schema
 
 # Where docs/review.md says why what is printed is not private.
@@ -174,8 +173,3 @@ def test_a_form_needs_the_range_of_the_target():
     X, y, schema = make_table("numeric", None)
     with pytest.raises(SchemaError, match=r"range of the target.*Declare Bounded\(lower, upper\)"):
         fit("consul-2020", X, y, Schema(schema.features, Bounded()))
-
-
-def test_leaks_of_the_registry_are_those_that_are_stated():
-    for name, sections in SECTIONS.items():
-        assert [leak.split("docs/review.md, ")[1].rstrip(")") for leak in get_published(name).leaks] == sections

@@ -14,8 +14,7 @@ from tests.recipes.tables import KINDS, make_table
 from tests.support.crosses import pairwise
 
 from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
-from dpforest.errors import AccountingError, ParameterError, SchemaError
-from dpforest.parts.sampling import PoissonBootstrap
+from dpforest.errors import ParameterError, SchemaError
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 LEDGERS = Path(__file__).parent / "ledgers"
@@ -90,21 +89,6 @@ def test_a_recipe_trains_predicts_saves_and_spends_all_of_its_budget(subject, ki
     model.save(tmp_path / "m.dpf")
     assert (load_model(tmp_path / "m.dpf").predict(X) == predicted).all()
     assert all(rule["rule"] and rule["support"] >= 0 for rule in model.forest_.rules()[:50])
-
-
-@pytest.mark.slow
-@each_recipe
-def test_with_delta_a_recipe_spends_all_of_its_budget_or_says_why_it_cannot(name):
-    X, y, schema = make_table("mixed", 2)
-    model = model_of(name, "classification", schema, delta=1e-6)
-    if isinstance(get_recipe(name).sample, PoissonBootstrap):
-        with pytest.raises(AccountingError, match="delta = 0"):
-            model.fit(X, y)
-        assert model.ledger_.entries() == []
-    else:
-        model.fit(X, y)
-        assert model.ledger_.spent == pytest.approx(2.0, rel=1e-9)
-        assert model.privacy_.holds
 
 
 @pytest.mark.slow

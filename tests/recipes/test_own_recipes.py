@@ -21,7 +21,7 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import is_listed
-from dpforest.recipes.own import outside_parts
+from dpforest.recipes.catalogue import outside_parts
 from dpforest.recipes.planner import plan_forest
 
 SCHEMA = Schema({"a": Numeric(0, 7, integer=True), "b": Numeric(0, 7, integer=True)}, Classes([0, 1]))

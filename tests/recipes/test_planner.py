@@ -114,13 +114,6 @@ def test_every_number_of_trees_for_a_bounded_target_is_reached(delta, monkeypatc
     assert [*table.values()] == sorted({plan.n_trees for plan in plans if not (delta and plan.without_delta)})
 
 
-def test_a_plan_leaves_the_sketch_and_the_tables_as_they_were():
-    before = get_recipe("auto"), {name: tuple(table) for name, table in TABLES.items()}
-    for n_rows, n_classes in itertools.product(N_ROWS, N_CLASSES):
-        plan_forest(facts_of(n_rows, n_classes=n_classes), 7, 2)
-    assert before == (get_recipe("auto"), {name: tuple(table) for name, table in TABLES.items()})
-
-
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 @pytest.mark.parametrize("n_classes", N_CLASSES)
 def test_the_number_of_trees_and_the_depth_of_the_user_are_kept_whatever_the_rows(n_classes, delta):

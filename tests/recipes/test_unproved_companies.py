@@ -12,7 +12,6 @@ from dpforest.growing.sequential import Phase, Sequential
 from dpforest.growing.target import Centres
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import (
-    Balance,
     EntropyCount,
     MaxOperator,
     Mixture,
@@ -96,13 +95,6 @@ def test_a_criterion_for_plain_counts_may_choose_the_first_tree_and_no_later_one
 def test_a_criterion_that_sees_residuals_is_taken_beside_leaves_that_do(schema, criterion):
     model = DPForestClassifier(schema, recipe=recipe_of(**GAIN | {"criterion": criterion})).fit(np.ones((3, 2)), [0, 1, 1])
     assert model.forest_.n_trees == 2
-
-
-@pytest.mark.parametrize("other", [MaxOperator(), Balance(), SoftAgreement(), Mixture(((MaxOperator(), 1),))], ids=repr)
-def test_a_mixture_of_criteria_that_see_different_things_is_refused(other):
-    for parts in [((ResidualGain(), 1), (other, 1)), ((other, 3), (Mixture(((ResidualGain(), 1),)), 2))]:
-        with pytest.raises(ParameterError, match="all see the same"):
-            Mixture(parts)
 
 
 def test_a_mixture_sees_what_its_parts_see():

@@ -16,7 +16,7 @@ from dpforest import DPForestClassifier, get_recipe, list_recipes, load_model
 from dpforest.audit import Subject, audit
 from dpforest.errors import ParameterError, UncoveredWarning
 from dpforest.parts.leaves import NoisyCounts
-from dpforest.recipes.own import fingerprint
+from dpforest.recipes.catalogue import fingerprint
 from dpforest.recipes.planner import plan_forest
 from dpforest.show.report import write_report
 
@@ -153,7 +153,7 @@ def test_fingerprints_are_the_same_in_every_process_and_differ_between_recipes()
     listed = {recipe["name"]: fingerprint(get_recipe(recipe["name"])) for recipe in list_recipes()}
     assert len({*listed.values()}) == len(listed)
     code = (
-        "import json; from dpforest import get_recipe, list_recipes; from dpforest.recipes.own import fingerprint; "
+        "import json; from dpforest import get_recipe, list_recipes; from dpforest.recipes.catalogue import fingerprint; "
         "print(json.dumps({each['name']: fingerprint(get_recipe(each['name'])) for each in list_recipes()}))"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ from tests.support.strategies import random_codes
 
 from dpforest import Classes
 from dpforest.parts.shape import Facts
-from dpforest.published.rows import open_rows
+from dpforest.published.form import open_rows
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain

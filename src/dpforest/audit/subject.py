@@ -8,7 +8,7 @@ from dpforest.errors import LeakWarning, RepeatedFitWarning, UnitWarning
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.parts.recipe import Recipe
 from dpforest.recipes import get_recipe, is_listed
-from dpforest.recipes.own import fingerprint, outside_parts
+from dpforest.recipes.catalogue import fingerprint, outside_parts
 from dpforest.schema import Classes, Schema
 from dpforest.search import DPSearchCV
 

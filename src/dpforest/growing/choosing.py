@@ -88,7 +88,6 @@ class Joint(Choose):
     """
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The index of the chosen candidate of each open node ``(n_open,)``."""
         (scores,) = level.scores(level.criterion)
         candidates = level.candidates
         features = candidates.features if level.distinct else None  # as large as the scores
@@ -107,7 +106,6 @@ class FeatureFirst(Choose):
     """
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The index of the chosen candidate of each open node ``(n_open,)``."""
         candidates, n_features = level.candidates, level.counter.domain.n_features
         first_amount, second_amount = divide(amount, [1, 1])
         (scores,) = level.scores(level.criterion)
@@ -154,7 +152,6 @@ class Medians(Choose):
         return Mixture(((criterion, weight.denominator), (Balance(), weight.numerator)))
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The index of the chosen candidate of each open node ``(n_open,)``."""
         if self.jointly and not math.isinf(amount):
             return Joint().choose(replace(level, criterion=self.mixed(level.criterion)), amount)
         candidates = level.candidates

@@ -15,6 +15,7 @@ import numpy as np
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.target import count_below, edges_within
+from dpforest.mechanisms import Entropy
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import LogShares
@@ -31,6 +32,7 @@ RECORDS, LEAST_SHARE, MOST_SHARE = 150.0, 0.01, 0.08
 # Leads of scores are counted in bins, from the least to the largest, in steps.
 LARGEST, N_BINS = 8, 256
 WIDTH = 2 * LARGEST * SCORE_STEPS // N_BINS
+LEADS = (np.arange(N_BINS) - N_BINS // 2 + 0.5) * WIDTH / SCORE_STEPS  # in the middles of bins, as log-odds
 # The log-loss of a record counts up to so much more than that of knowing nothing.
 MOST_OVER = 2.4
 # How far from a bounded target a prediction counts as nothing but wrong, as a fraction of the range.
@@ -84,16 +86,18 @@ def in_steps(forest: Forest) -> np.ndarray:
 
 def follow(counter: Counter, forest: Forest, gate: Gate) -> None:
     """Add the votes of a released forest to the scores of all records, one tree after the other."""
-    width = counter.domain.route_width
     for number in range(forest.n_trees):
         tree = forest.only(np.arange(forest.n_trees) == number)
-        counter.deal(AllTrees(1), gate.entropy)
-        for level in tree.level_slices()[:-1]:
-            inner = ~tree.is_leaf[level]
-            routes = np.zeros((len(inner), width), dtype=np.uint16)
-            routes[inner] = tree.routes[tree.splits[level][inner], :width]
-            counter.descend(level.start, tree.features[level], routes, tree.first_children[level])
+        descend(counter, tree, gate.entropy)
         counter.add_scores(in_steps(tree))
+
+
+def descend(counter: Counter, forest: Forest, entropy: Entropy) -> None:
+    """Move all records to the leaves of each tree of a released forest."""
+    counter.deal(AllTrees(forest.n_trees), entropy)
+    for level in forest.level_slices()[:-1]:
+        routes = forest.routes[forest.splits[level]]  # of no meaning at leaves, which have no feature to follow
+        counter.descend(level.start, forest.features[level], routes, forest.first_children[level])
 
 
 def is_better(counter: Counter, forest: Forest, amount: float, gate: Gate) -> bool:
@@ -149,10 +153,9 @@ def option_bound(target: Target) -> Bound:
 
 def _class_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndarray]:
     """Sealed scores ``(1, 2)`` of knowing nothing and of the earlier model, by the log-loss of records."""
-    scored = counter
-    scored.start_scores()
+    counter.start_scores()
     follow(counter, forest, gate)
-    return scored.count_leads(WIDTH, N_BINS).map(partial(lead_scores, lead_gains(counter.target.n_values)))
+    return counter.count_leads(WIDTH, N_BINS).map(partial(lead_scores, lead_gains(counter.target.n_values)))
 
 
 def lead_gains(n_classes: int) -> np.ndarray:
@@ -162,8 +165,7 @@ def lead_gains(n_classes: int) -> np.ndarray:
     the model is log(1 + r exp(-lead)), where r stands for the other classes: 1 for one, and for more the root of their
     number, between the best of them alone and all of them as strong as the best.
     """
-    leads = (np.arange(N_BINS) - N_BINS // 2 + 0.5) * WIDTH / SCORE_STEPS
-    over = np.log1p(math.sqrt(n_classes - 1) * np.exp(-leads)) - math.log(n_classes)
+    over = np.log1p(math.sqrt(n_classes - 1) * np.exp(-LEADS)) - math.log(n_classes)
     gains = np.clip(np.stack([over, -over]) / max(MOST_OVER, math.log(n_classes)), 0, 1)
     return np.floor(MOST_WEIGHT * gains).astype(np.int64)
 
@@ -175,20 +177,19 @@ def lead_scores(gains: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def _mean_scores(counter: Counter, forest: Forest, gate: Gate) -> Sealed[np.ndarray]:
     """Sealed scores ``(1, 2)`` of the earlier model's mean and of the model, by their nearness to the records."""
-    scored, found = counter, []
+    found = []
     mean = round(FINE_STEPS * min(max(float(forest.shares[0, 1]), 0.0), 1.0))
     for is_model in (False, True):
-        scored.start_scores()
-        counter.deal(AllTrees(1), gate.entropy)
+        counter.start_scores()
         if is_model:
             follow(counter, forest, gate)
-            counter.deal(AllTrees(1), gate.entropy)
-        else:
-            scored.add_scores(np.array([[mean]], dtype=np.int32))
-        scored.set_residual_window(round(HALF_WIDTH * FINE_STEPS))
+        counter.deal(AllTrees(1), gate.entropy)
+        if not is_model:
+            counter.add_scores(np.array([[mean]], dtype=np.int32))
+        counter.set_residual_window(round(HALF_WIDTH * FINE_STEPS))
         hurdle = 0 if is_model else HURDLE
         found.append(counter.count_values(0, 1).map(partial(near_score, hurdle)))
-    return Sealed.concatenate(found).map(_one_row)
+    return Sealed.concatenate(found).map(lambda scores: scores[None])
 
 
 def near_score(hurdle: int, counts: np.ndarray) -> np.ndarray:
@@ -198,7 +199,3 @@ def near_score(hurdle: int, counts: np.ndarray) -> np.ndarray:
     """
     steps = np.arange(TARGET_STEPS + 1)
     return counts @ np.minimum(MOST_NEAR - np.abs(steps - MOST_NEAR) + hurdle, MOST_NEAR)
-
-
-def _one_row(values: np.ndarray) -> np.ndarray:
-    return values[None]

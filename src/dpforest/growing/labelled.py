@@ -75,9 +75,9 @@ def choose_rule(
         valid = np.concatenate([*[valid] * (2 if is_last else 1), np.ones((n_open, 2), dtype=bool)], axis=1)
         n_rules = valid.shape[1]
         if level == 0:
-            n_records = counts.map(partial(_total, int(domain.n_codes[0])))
+            n_records = counts.map(lambda counts: counts[:, : domain.offsets[1]].sum(axis=(1, 2)))
         if level == 0 and cut_scores is not None:
-            scores = Sealed.concatenate([scores.map(_flat), cut_scores]).map(_one_row)
+            scores = Sealed.concatenate([scores.map(lambda own: own[0]), cut_scores]).map(lambda joined: joined[None])
             valid = np.concatenate([valid, np.ones((1, n_cuts), dtype=bool)], axis=1)
         chosen = gate.select(scores, valid, Bound(0, 1), own, Purpose(SPLITS, "labelled", level=level))
         is_split, has_label = chosen < n_rules - 2, (chosen >= n_rules - 2) | is_last
@@ -124,18 +124,6 @@ def cut_scores(step: int, counts: np.ndarray) -> np.ndarray:
     above = np.cumsum(counts[::-1, 1])[::-1]
     below = np.cumsum(np.append(0, counts[:0:-1, 0]))
     return (above + below)[::step]
-
-
-def _total(n_codes: int, counts: np.ndarray) -> np.ndarray:
-    return counts[:, :n_codes].sum(axis=(1, 2))
-
-
-def _flat(values: np.ndarray) -> np.ndarray:
-    return values.reshape(-1)
-
-
-def _one_row(values: np.ndarray) -> np.ndarray:
-    return values[None]
 
 
 def _right(chosen: np.ndarray, has_label: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -8,10 +8,9 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.growing.earlier import LARGEST, LEADS, N_BINS, WIDTH
 from dpforest.growing.labelled import LabelledRule, choose_rule, cut_scores
 from dpforest.growing.scores import (
-    LARGEST,
-    N_BINS,
     N_CUTS,
     Direction,
     Maps,
@@ -35,7 +34,6 @@ from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
 from dpforest.schema import Classes, Target
 
-WIDTH = 2 * LARGEST * SCORE_STEPS // N_BINS  # of a bin, in steps
 # Slopes that a score may be given, and its cuts, as parts of the largest score.
 SLOPES, CUTS = 3 / LARGEST * 2.0 ** np.arange(-2, 6), np.linspace(-0.9, 0.9, 49)
 # A record's log-loss counts up to that of being wrong by this log-odds.
@@ -153,11 +151,10 @@ def _losses() -> tuple[np.ndarray, np.ndarray]:
 
     Leads are of a record's own class. It does by 1 less its log-loss over that of being wrong by MOST_WRONG, at least 0.
     """
-    leads = (np.arange(N_BINS) - N_BINS // 2 + 0.5) * WIDTH / SCORE_STEPS
     steep = [(slope, -slope * LARGEST * cut) for slope in SLOPES.tolist() for cut in CUTS.tolist()]
     rules = np.array([(LEAST_SCORE / LARGEST, 0.0), *steep])
     slopes, offsets = rules[:, :1], rules[:, 1:]
-    odds = np.stack([slopes * leads - offsets, slopes * leads + offsets], axis=2)
+    odds = np.stack([slopes * LEADS - offsets, slopes * LEADS + offsets], axis=2)
     worst = math.log1p(math.exp(MOST_WRONG))
     return rules, np.clip(1 - np.log1p(np.exp(np.minimum(-odds, MOST_WRONG))) / worst, 0, 1)
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from dpforest.forest.tree import SCORE_STEPS, Forest
+from dpforest.growing.earlier import LARGEST
 from dpforest.growing.sequential import Ensemble
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.bounds import Blocks
@@ -24,8 +25,7 @@ STEPS = 64
 MOST_CATEGORIES, MOST_NUMBERS = 64, 4096
 # What is assumed of the variance of the map of a number; that of one of b categories is 1/(b+1).
 SPREAD = 0.3
-# The largest score that a record can have, bins from the least to the largest, and cuts among which a rule chooses.
-LARGEST, N_BINS, N_CUTS = 8, 256, 32
+N_CUTS = 32  # among which a rule chooses
 # What is kept of a release that does not stand out of its noise: enough to order records.
 LEAST_TRUST = 0.05
 Maps = tuple[tuple[int, np.ndarray], ...]  # features, each with the map of its codes ``(n_codes, n_numbers)``
@@ -58,10 +58,6 @@ def linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
     The place of a bin is its rank among the bins of its feature, if its cuts were learnt or there are no bounds, else its
     middle between the bounds. "Other" and missing are at 0.
     """
-    return domain.once(("linear maps", grid, categories), partial(_linear_maps, domain, grid, categories))
-
-
-def _linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
     found: list[tuple[int, np.ndarray]] = []
     for feature, n_codes in enumerate(domain.n_codes.tolist()):
         n_values = int(domain.n_values[feature])
@@ -78,10 +74,6 @@ def _linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
 
 def even_maps(domain: Domain, grid: Grid) -> Maps:
     """The maps of numbers by how far they are from the middle, in -1 .. 1."""
-    return domain.once(("even maps", grid), partial(_even_maps, domain, grid))
-
-
-def _even_maps(domain: Domain, grid: Grid) -> Maps:
     return tuple(
         (feature, _padded(2 * np.abs(_places(domain, grid, feature)[:, None]) - 1, int(domain.n_codes[feature])))
         for feature in np.flatnonzero(domain.is_numeric & (domain.n_values > 2))[:MOST_NUMBERS].tolist()

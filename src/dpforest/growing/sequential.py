@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpforest.common import progress as progressing
+from dpforest.common.progress import Step
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.earlier import follow
@@ -81,7 +81,7 @@ class Ensemble:
         self.counter.add_scores(np.rint(SCORE_STEPS * tree.votes).astype(np.int32))
         self.trees.append(tree)
         done = min(len(self.trees) - self.n_before, self.n_planned)
-        self.progress(progressing.Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
+        self.progress(Step(f"tree {done} of {self.n_planned}", done, self.n_planned))
 
 
 class SequenceStep(Part, Protocol):
@@ -250,18 +250,14 @@ class SequentialMeans(Stages):
     def train(
         self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
     ) -> Forest:
-        share, step, half = (
-            divide_evenly(amount, recipe.n_trees),
-            replace(recipe, n_trees=1),
-            round(self.half_width * FINE_STEPS),
-        )
-        budget = recipe.allocate.plan(share, recipe.depth)
+        step, half = replace(recipe, n_trees=1), round(self.half_width * FINE_STEPS)
+        budget = recipe.allocate.plan(divide_evenly(amount, recipe.n_trees), recipe.depth)
         counter.start_scores()
         trees: list[Forest] = []
-        n_before = 0
         if self.start is not None:
             follow(counter, self.start, gate)
-            trees, n_before = [self.start], self.start.n_trees
+            trees.append(self.start)
+        n_before = sum(tree.n_trees for tree in trees)
         for number in range(recipe.n_trees):
             counter.deal(AllTrees(1), gate.entropy)
             if trees:
@@ -274,5 +270,5 @@ class SequentialMeans(Stages):
             exact = steps[:, 0] / FINE_STEPS
             votes = np.stack([-exact if trees else 1 - exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))
-            progress(progressing.Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
+            progress(Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
         return Forest.join(trees)

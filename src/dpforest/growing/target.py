@@ -191,16 +191,10 @@ def _distances(centre: float, target: Bounded, parts: int) -> np.ndarray:
     """Increasing distances from a centre up to the farther end of the range, each octave in ``parts`` equal parts."""
     low, high = target.range
     top = int(np.frexp(max(high - centre, centre - low))[1])
-    return _octaves(min(LEAST_EXPONENT, top - LEAST_OCTAVES), top, parts)
-
-
-@lru_cache(maxsize=64)
-def _octaves(least: int, top: int, parts: int) -> np.ndarray:
+    least = min(LEAST_EXPONENT, top - LEAST_OCTAVES)
     exponents = np.array([*range(least, min(top, MOST_EXPONENT)), *range(MOST_EXPONENT, top, COARSE)])
     within = np.ldexp(1.0, exponents)[:, None] * (1 + np.arange(parts) / parts)
-    distances = np.append(within.ravel(), np.ldexp(1.0, top))
-    distances.setflags(write=False)  # shared by all fits
-    return distances
+    return np.append(within.ravel(), np.ldexp(1.0, top))
 
 
 def edges_around(centre: float, distances: np.ndarray, target: Bounded) -> np.ndarray:

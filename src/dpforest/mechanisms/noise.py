@@ -154,7 +154,7 @@ class KNorm:
 
     @staticmethod
     def limited(rate: Rate, n_values: int) -> Rate:
-        """The rate, or 1/n_values if that is less: with less noise than that nearly all draws would be rejected.
+        """The rate, at most 1/n_values: with less noise nearly all draws would be rejected.
 
         Raises ``ParameterError`` if the noise would not fit 64 bits.
         """

@@ -5,7 +5,6 @@ released.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
@@ -199,12 +198,13 @@ class PruneByGini:
         sizes = counts.sum(axis=1)
         impurity = 1 - np.square(counts / np.maximum(sizes, 1e-9)[:, None]).sum(axis=1)
         impurity[sizes == 0] = 1.0
-
-        def is_idle(nodes: np.ndarray, index: np.ndarray, level: slice) -> np.ndarray:
+        closed = forest.is_leaf.copy()
+        for level in reversed(forest.level_slices()[1:]):
+            nodes, index = np.unique(forest.parents[level], return_inverse=True)
+            is_over_leaves = np.bincount(index, ~closed[level]) == 0
             below = np.bincount(index, sizes[level] * impurity[level])
-            return below >= impurity[nodes] * np.bincount(index, sizes[level])
-
-        return _closed(forest, is_idle)
+            closed[nodes] |= is_over_leaves & (below >= impurity[nodes] * np.bincount(index, sizes[level]))
+        return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))
 
 
 @dataclass(frozen=True)
@@ -263,16 +263,3 @@ class LeastLeaf:
         sizes, children = forest.counts.sum(axis=1), np.flatnonzero(forest.parents >= 0)
         small = sizes[children] < self.share * sizes[forest.trees[children]]  # a tree's root has its number
         return forest.without_children(forest.parents[children[small]])
-
-
-def _closed(forest: Forest, is_idle: Callable[[np.ndarray, np.ndarray, slice], np.ndarray]) -> Forest:
-    """The forest without idle splits, found from the bottom up among nodes whose children are all leaves by then.
-
-    ``is_idle(nodes, index, children)`` is a mask of ``nodes``; ``index`` is the index in ``nodes`` of each child's parent.
-    """
-    closed = forest.is_leaf.copy()
-    for level in reversed(forest.level_slices()[1:]):
-        nodes, index = np.unique(forest.parents[level], return_inverse=True)
-        over_leaves = np.bincount(index, ~closed[level]) == 0
-        closed[nodes] |= over_leaves & is_idle(nodes, index, level)
-    return forest.without_children(np.flatnonzero(closed & ~forest.is_leaf))

@@ -75,13 +75,10 @@ class MostConfidentNode(Vote):
 
 
 @dataclass(frozen=True)
-class ProbabilisticAverage(Vote):
+class ProbabilisticAverage(MeanOfShares):
     """The class shares of the leaf as votes; ``predict`` draws a label by them instead of taking the largest."""
 
     draws: ClassVar[bool] = True
-
-    def votes(self, forest: Forest) -> np.ndarray:
-        return forest.shares
 
 
 @dataclass(frozen=True)

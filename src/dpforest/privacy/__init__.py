@@ -1,1 +1,1 @@
-"""Privacy core: sealed values, the gate that opens them, the ledger that is charged first. Sees no rows."""
+"""The trusted core: sealed values, the gate that opens them, the ledger charged before. Sees no rows."""

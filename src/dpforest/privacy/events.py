@@ -107,7 +107,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class Charge:
-    """One release: its purpose, the mechanism that ran, and the amount that it cost a record in the unit of its book."""
+    """One release: its purpose, its mechanism, and its cost for a record in the unit of its book."""
 
     purpose: Purpose
     mechanism: Mechanism

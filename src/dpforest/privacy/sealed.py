@@ -1,4 +1,4 @@
-"""Sealed values: exact aggregates that can be computed with, and that only the gate opens."""
+"""Sealed values: exact aggregates to compute with, opened by the gate alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar

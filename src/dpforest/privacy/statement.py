@@ -32,7 +32,7 @@ WEAKENING = (UNCOVERED.partition(";")[0], LARGE_DELTA.partition("{")[0])
 
 @dataclass(frozen=True)
 class Before:
-    """The statement on an earlier model from which the fit started: its own loss, and which model it is."""
+    """The statement on the earlier model of a fit: its own loss, and a fingerprint."""
 
     epsilon: float
     delta: float

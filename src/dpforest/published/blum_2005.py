@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Published, laplace
+from dpforest.published.form import Node, Published, Rows, laplace
 from dpforest.published.multiway import Values, split_records
-from dpforest.published.rows import Rows
 
 
 def epsilon_per_query(budget: float, d: int, m: int) -> float:

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpforest.published.form import Node
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Rows
 from dpforest.schema import Categorical
 
 # The papers name the sensitivity of the Gini index and give no number; 2 is that of its count form.
@@ -70,6 +69,13 @@ class Splits:
         if np.isinf(rate):
             return int(scores.argmax())
         return int((rate * scores + np.log(self.highs - self.lows) + rng.gumbel(size=len(scores))).argmax())
+
+    def draw_choice(self, sign: float, budget: float, rng: np.random.Generator) -> Choice:
+        """A split of a continuous feature by the exponential mechanism, or the exact best one of a discrete feature."""
+        if not self.is_continuous:
+            return self.best_choice()
+        drawn = self.draw(sign, budget / (2 * GINI_SENSITIVITY), rng)
+        return self.at_cut(drawn, self.inside(drawn, rng))
 
     def best_choice(self) -> Choice:
         best = self.best()

@@ -30,8 +30,7 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.published.form import Node, Published, equal_parts, exponential_choice, laplace
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Published, Rows, equal_parts, exponential_choice, laplace
 from dpforest.schema import Categorical, Classes, Feature
 
 MOST_ENUMERATED = 10
@@ -51,12 +50,7 @@ class Split:
 
     def goes_left(self, column: np.ndarray) -> np.ndarray:
         """A mask ``(n_records,)`` of the values that go to the left child."""
-        if not self.groups:
-            return column < self.cuts[0]
-        # The last entry stands for every code after those of B.
-        inside = np.zeros(max(self.groups[0]) + 2, dtype=bool)
-        inside[list(self.groups[0])] = True
-        return inside.take(column, mode="clip")
+        return Node(np.empty(0), self.feature, self.cuts, self.groups).route(column) == 0
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

@@ -16,8 +16,7 @@ import numpy as np
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
 from dpforest.published.consul_2020 import LEAF_LEAK, Ranges, Split, fit_tree, public_ranges, store
-from dpforest.published.form import Node, Published
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Published, Rows
 from dpforest.schema import Categorical
 
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow
-from dpforest.published.form import Node, Published, bootstrap
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Published, Rows, bootstrap
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

@@ -16,8 +16,7 @@ from dpforest.parts.recipe import COMMON_PARAMETERS, Recipe
 from dpforest.parts.voting import Vote
 from dpforest.pipeline import public_facts
 from dpforest.privacy.gate import Gate
-from dpforest.published.form import Node, Published, get_published
-from dpforest.published.rows import open_rows
+from dpforest.published.form import Node, Published, get_published, open_rows
 from dpforest.recipes import is_listed
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Numeric, Schema

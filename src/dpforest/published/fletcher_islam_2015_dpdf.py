@@ -25,9 +25,8 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import NoisySize
-from dpforest.published.form import Node, Published, exponential_choice, laplace
+from dpforest.published.form import Node, Published, Rows, exponential_choice, laplace
 from dpforest.published.multiway import Values, prune_tree, split_records
-from dpforest.published.rows import Rows
 
 
 def epsilon_per_query(beta: float, tau: int, delta: int) -> float:

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Published, exponential_choice, laplace
+from dpforest.published.form import Node, Published, Rows, exponential_choice, laplace
 from dpforest.published.multiway import Values, prune_tree, split_records
-from dpforest.published.rows import Rows
 
 LEAST_RECORDS = 100
 GLOBAL_SENSITIVITY = 0.5

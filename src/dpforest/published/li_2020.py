@@ -16,18 +16,8 @@ their layer, as all nodes do; a node that no drawn feature divides is a leaf; tr
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import (
-    GINI_SENSITIVITY,
-    Choice,
-    Sample,
-    Splits,
-    draw_features,
-    grow,
-    least_gini,
-    noise_scale,
-)
-from dpforest.published.form import Node, Published, bootstrap, laplace
-from dpforest.published.rows import Rows
+from dpforest.published.cart import Choice, Sample, draw_features, grow, least_gini, noise_scale
+from dpforest.published.form import Node, Published, Rows, bootstrap, laplace
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
@@ -42,18 +32,10 @@ def _tree(sample: Sample, half: float, recipe: Recipe, rng: np.random.Generator)
     def choose(records: np.ndarray, level: int) -> Choice | None:
         features = draw_features(recipe.propose.n_features, sample.n_features, rng)
         share = half / (np.count_nonzero(sample.is_continuous[features]) + 1)
-        return least_gini([_best(splits, share, rng) for splits in sample.offers(features, records)])
+        return least_gini([splits.draw_choice(-1.0, share, rng) for splits in sample.offers(features, records)])
 
     scale = noise_scale(half)
     return grow(sample, recipe.depth, choose, lambda counts, level: laplace(counts, scale, rng))
-
-
-def _best(splits: Splits, share: float, rng: np.random.Generator) -> Choice:
-    """One split of a feature: drawn if it is continuous, that of least Gini index if it is discrete."""
-    if not splits.is_continuous:
-        return splits.at_value(splits.best())
-    drawn = splits.draw(-1.0, share / (2 * GINI_SENSITIVITY), rng)
-    return splits.at_cut(drawn, splits.inside(drawn, rng))
 
 
 PUBLISHED = Published(

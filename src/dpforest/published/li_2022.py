@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import GINI_SENSITIVITY, Choice, Sample, draw_features, exact_best, grow, noise_scale
-from dpforest.published.form import Node, Published, bootstrap, gini, laplace
-from dpforest.published.rows import Rows
+from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow, noise_scale
+from dpforest.published.form import Node, Published, Rows, bootstrap, gini, laplace
 
 LEAST_ERROR = 1e-6
 
@@ -148,12 +147,7 @@ def _second_tree(sample: Sample, order: np.ndarray, budgets: np.ndarray, depth: 
         if budgets[level] <= 0:
             return None
         splits = sample.splits(order[level], records)
-        if not len(splits.ginis):
-            return None
-        if not splits.is_continuous:
-            return splits.at_value(splits.best())
-        drawn = splits.draw(1.0, budgets[level] / (2 * GINI_SENSITIVITY), rng)
-        return splits.at_cut(drawn, splits.inside(drawn, rng))
+        return splits.draw_choice(1.0, budgets[level], rng) if len(splits.ginis) else None
 
     def keep(counts: np.ndarray, level: int) -> np.ndarray:
         # The counts of a node are paid by the split above it; those of a root by its own.

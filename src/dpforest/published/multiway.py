@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Rows
 from dpforest.schema import Categorical
 from dpforest.schema.domain import Domain
 

@@ -31,13 +31,11 @@ class's index, scaled to [0, 1].
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Published, equal_parts, exponential_choice
-from dpforest.published.rows import Rows
+from dpforest.published.form import Node, Published, Rows, equal_parts, exponential_choice
 from dpforest.schema import Categorical, Feature
 
 N_POINTS = 10
@@ -125,10 +123,6 @@ class Grower:
     n_features: int
     rng: np.random.Generator
 
-    @cached_property
-    def features(self) -> list[Feature]:
-        return list(self.part.features)
-
     def grow(self, records: np.ndarray, depth: int = 0, used: frozenset[int] = frozenset()) -> Node:
         """The node of some records and all below; ``used`` are the discrete features that were split on above."""
         class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
@@ -137,7 +131,7 @@ class Grower:
         split = self._choose(records, used)
         if split is None or split.least_child < LEAST_RECORDS:
             return self._leaf(class_counts)
-        feature = self.features[split.feature]
+        feature = self.part.features[split.feature]
         used |= {split.feature} if isinstance(feature, Categorical) else set()
         children = [self.grow(part, depth + 1, used) for part in (records[split.first], records[~split.first])]
         counts = children[0].counts + children[1].counts
@@ -159,7 +153,7 @@ class Grower:
 
     def _halve(self, feature: int, records: np.ndarray) -> Split:
         """A split of one feature, drawn so that it halves the records as well as possible."""
-        column, part = self.part.columns[feature][records], self.features[feature]
+        column, part = self.part.columns[feature][records], self.part.features[feature]
         offers = Offers.of(column, part)
         value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
         return Split(feature, value, column == value if isinstance(part, Categorical) else column < value)
@@ -172,10 +166,8 @@ class Grower:
 
 
 def _is_constant(column: np.ndarray) -> bool:
-    if column.dtype.kind == "f":
-        missing = np.isnan(column)
-        return bool(missing.all() or (not missing.any() and (column == column[0]).all()))
-    return bool((column == column[0]).all())
+    missing = np.isnan(column)
+    return bool(missing.all() or (not missing.any() and (column == column[0]).all()))
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

@@ -205,7 +205,7 @@ class SealedTable(Protocol):
         """
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "SealedTable":
-        """The records that a secret sample keeps: each (each person, if persons are protected) with that probability.
+        """A secret sample: each record (each person, if persons are protected) is kept with this probability.
 
         Close the table that it came from, not this one.
 

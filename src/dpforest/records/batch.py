@@ -73,7 +73,7 @@ class Batch:
 
 
 def read_values(column: Any, target: Target) -> np.ndarray:
-    """The class index of each row, -1 for one that is left out; or its number, NaN for one that is left out."""
+    """The class index of each row (-1: left out), or its number (NaN: left out)."""
     if not isinstance(target, Classes):
         return read_numbers(column, target)
     is_whole = isinstance(column, pa.ChunkedArray) and pa.types.is_integer(column.type) and not column.null_count

@@ -101,7 +101,7 @@ def to_texts(column: Any) -> tuple[list[str], np.ndarray]:
 
 
 def tally_texts(column: Any, kept: np.ndarray) -> dict[str, int]:
-    """The number of records of each text that occurs among the rows of a column for which the mask ``kept`` is True."""
+    """The number of records of each text in a column, among the rows of the mask ``kept``."""
     texts, indices = to_texts(column)
     numbers = np.bincount(indices[kept], minlength=len(texts) + 2).tolist()
     return {text: number for text, number in zip(texts, numbers, strict=False) if number}

@@ -78,7 +78,7 @@ def check_length(name: str, given: Any, rows: Any) -> None:
 
 
 def near_names(given: list[str], wanted: Iterable[str]) -> str:
-    """For each wanted column that is not given a line that asks whether another one is it, if one is named much like it."""
+    """One "did you mean" line per missing column that resembles an existing one."""
     wanted = list(wanted)
     spare = [other for other in given if other not in wanted]
     hints = {name: near_name(name, spare) for name in wanted if name not in given}
@@ -175,7 +175,7 @@ def _kind_of_values(column: Any) -> tuple[str, str]:
 
 
 def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
-    """A function that gives what ``read`` gives, or ``otherwise`` if that raises: an error would reveal a value."""
+    """``read`` without errors: ``otherwise`` where it raises, since an error would reveal a value."""
 
     def ask(*arguments: Any) -> Any:
         try:
@@ -189,7 +189,7 @@ def asking(read: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:
 
 
 class Unreadable:
-    """Stands for a value that a library cannot give, such as text that is not UTF-8. It equals no listed value."""
+    """Stands for a value that a library cannot give, such as broken UTF-8. It equals no listed value."""
 
 
 def read_values(column: Any) -> list[Any]:

@@ -153,7 +153,7 @@ class MemoryCounter(Guarded):
         return self._placed
 
     def _settle(self) -> None:
-        """Move records by splits that were left for the next count, which would do it at the least cost."""
+        """Move records by the last splits now, instead of in the next count."""
         moves, self._moves = self._moves, None
         if moves is not None:
             self._in_parts(lambda start, stop: kernels.descend(self._codes, self._placed, start, stop, *moves))

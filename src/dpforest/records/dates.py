@@ -113,7 +113,7 @@ def _of_series(column: Any) -> np.ndarray:
 
 
 def _of_text(texts: Any) -> np.ndarray:
-    """The seconds of an array of Arrow that holds text, in UTF-8 or not; ``NO_DATE`` of one that names no day."""
+    """The seconds of texts of Arrow, in UTF-8 or not; ``NO_DATE`` where a text names no day."""
     texts = texts.cast(pa.large_string()) if pa.types.is_string_view(texts.type) else texts
     found = pc.extract_regex(texts.cast(pa.large_binary()), ISO_8601)
 

@@ -91,7 +91,7 @@ def format_of(reader: Source) -> Format:
 
 
 def is_database(address: str | Path) -> bool:
-    """Whether an address is that of a table in a database, whose rows have no order."""
+    """Whether an address leads to a database, where rows have no order."""
     return "://" in str(address) or str(address).startswith(SERVERS)
 
 
@@ -145,7 +145,7 @@ def header_of(X: Any, schema: Schema) -> Any:
 
 
 def is_elsewhere(table: Any) -> bool:
-    """Whether a table is not in memory, so that its target is a column that the schema names."""
+    """Whether a table is not in memory; its target is then a column of it."""
     if isinstance(table, str | os.PathLike) or _library(table) in (*CLUSTERS, "ibis", "duckdb"):
         return True
     return hasattr(table, "__arrow_c_stream__") and not is_in_memory(table)
@@ -244,7 +244,7 @@ def seal_elsewhere(
     client: Any = None,
     progress: Progress = silent,
 ) -> Vault:
-    """The vault of a table that is not in memory, whose columns and types are checked; no row is looked at for that.
+    """The vault of a table outside of memory, checked by its columns and types alone.
 
     ``groups`` is the name of the column of ids, if the unit of privacy is a person.
     """

@@ -81,7 +81,7 @@ def _columns_of_array(array: np.ndarray) -> list[np.ndarray] | None:
 
 
 def given_column(values: Any, what: str, name: str) -> Any:
-    """One column as an array or series, with the type that it has; a list, which has none, becomes an array of objects."""
+    """One column as an array or series of its own type; a list, without one, as an array of objects."""
     column = values
     if not isinstance(values, np.ndarray):
         column = nw.from_native(_to_series(values), eager_only=True, allow_series=True, pass_through=True)

@@ -20,7 +20,7 @@ from dpforest.schema import Schema
 
 
 class Ids:
-    """A function that gives columns of ids in types that can be written, the same for all parts of a table."""
+    """Columns of ids in types that can be written, the same for all parts of a table."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None

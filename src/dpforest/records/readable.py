@@ -117,7 +117,7 @@ def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema, format: F
 
 
 def as_written(schema: Schema) -> Schema:
-    """A schema with the same columns that lists text and numbers, so that nothing is turned into either."""
+    """A schema of the same columns that accepts text and numbers, so that neither is converted."""
     either = ["\0", 0]
     return Schema(dict.fromkeys(schema.features, Categorical(either)), Classes(either, name=schema.target.name))
 

@@ -113,7 +113,7 @@ def _encoding(path: Path) -> str:
 
 
 def _separator(path: Path, encoding: str) -> str:
-    """The separator by which most rows have as many cells as the header; by which there are most, if several do."""
+    """The separator by which most rows have as many cells as the header; of several, the one with most cells."""
     if not path.is_file():
         return ","
 
@@ -133,7 +133,7 @@ def _separator(path: Path, encoding: str) -> str:
 
 
 def _with_notation(format: Format, columns: Iterable[pa.ChunkedArray]) -> Format:
-    """The format with the marks of numbers by which most cells are numbers, in columns that are mostly numbers by them."""
+    """The format with the decimal and thousands marks by which most columns are numbers."""
     cells = [without_words(column, (*WORDS, *SIGNS)).drop_null().to_pylist() for column in columns]
 
     def n_read(marks: tuple[str, str]) -> int:
@@ -153,7 +153,7 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 
 def _dates(columns: Iterable[pa.ChunkedArray], format: Format) -> str:
-    """The order of dates by which most cells are dates, in columns that are mostly dates by it."""
+    """The order of day, month and year by which most columns are dates."""
     cells = [without_words(column, (*WORDS, *SIGNS)).drop_null() for column in columns]
     # Where no day is above 12: with strokes the month is first more often, with points and hyphens the day.
     strokes = any("/" in column[0].as_py() for column in cells if len(column))

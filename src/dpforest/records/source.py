@@ -24,7 +24,7 @@ def silent(step: str) -> None:
 
 @contextmanager
 def telling(progress: Progress) -> Iterator[Tell]:
-    """A function that shows how much of a table was read; of a table that was read whole always the same steps."""
+    """A function that shows how much of a table was read, always in the same steps."""
     progress("reading the table")
     show = in_parts("reading the table", 1, progress)
     yield show
@@ -137,7 +137,7 @@ class Source(ABC):
 
 
 class Typed(Source):
-    """A table whose columns have types, that gives batches of Arrow."""
+    """A table of typed columns, which gives batches of Arrow."""
 
     where: str  # what it is called in errors
 

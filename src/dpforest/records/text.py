@@ -78,12 +78,12 @@ def _listed(part: Feature | Target) -> Sequence[object]:
 
 
 def _numbers_of(words: Sequence[str]) -> list[float]:
-    """The words that are numbers, which are missing however they are written: 999 and 999.0."""
+    """Words for missing that are numbers, and so match however they are written: 999 and 999.0."""
     return [number for word in words if (number := _number(word.encode())) is not None and number == number]
 
 
 def count_missing(column: pa.ChunkedArray, name: str, part: Feature, format: Format) -> int:
-    """The number of cells that are missing in a column as it is written: null, or a number that stands for missing."""
+    """The number of missing cells in a column as it is written: null, or a number declared missing."""
     own = _missing_words(part, (*format.missing, *format.missing_in.get(name, ())))
     if not is_number(part) or not (numbers := _numbers_of(own)):
         return column.null_count
@@ -115,7 +115,7 @@ def read_truths(column: pa.ChunkedArray, format: Format, words: Sequence[str] = 
 
 
 def read_dates(column: pa.ChunkedArray, format: Format) -> pa.ChunkedArray:
-    """The dates that texts stand for, as ISO 8601 writes them; a text that is no date of the format stays as it is."""
+    """The dates of texts in ISO 8601; a text that is no date of the format stays as it is."""
     if format.dates == PLAIN.dates:
         return column
     encoded = column.combine_chunks().dictionary_encode()

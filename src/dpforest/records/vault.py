@@ -75,7 +75,7 @@ class Vault(Guarded):
         return Wanted.all_of(self.schema, None if self._people is None else self._id_column)
 
     def _used(self) -> Scan:
-        """The rows that are used, here: of persons as many as are drawn, once, so that all answers are about one set."""
+        """The rows in use, kept here; where persons are protected, theirs are drawn once, for all answers."""
         if self._rows is None:
             if self._undrawn is None:
                 assert self._elsewhere is not None

@@ -123,7 +123,7 @@ class Domain:
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
-        """The name of each column of the table: that of the first feature that is derived from it."""
+        """The name of each column of the table, from the first feature derived from it."""
         return tuple(each.name for each in self.derived if each.of == "value")
 
     @cached_property

@@ -94,12 +94,12 @@ def inside(cuts: np.ndarray, lower: float, upper: float) -> np.ndarray:
 
 
 def anchor(lower: float, upper: float) -> float:
-    """The number from which scales are counted: 0, or the bound that is nearest to it."""
+    """The number from which scales are counted: 0, or the nearest bound."""
     return min(max(lower, 0.0), upper)
 
 
 def just_above(zero: float, reach: float) -> float:
-    """A cut that sets the anchor apart: above it, and below all other numbers that occur."""
+    """A cut just above the anchor, below all other numbers that occur."""
     return zero + min(reach, 1.0) * 0.5**60
 
 

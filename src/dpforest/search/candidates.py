@@ -16,7 +16,7 @@ from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.pipeline import NO_SAMPLE
 from dpforest.privacy.accountants import make_accountant
-from dpforest.recipes.own import outside_parts
+from dpforest.recipes.catalogue import outside_parts
 from dpforest.schema import Schema
 
 # The parameters that a search can vary; all else is for the search, or would change what is promised.

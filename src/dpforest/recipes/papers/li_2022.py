@@ -29,6 +29,7 @@ import numpy as np
 
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
+from dpforest.growing.earlier import descend
 from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
 from dpforest.parts.allocation import Uniform, Weighted
@@ -45,7 +46,7 @@ from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.base import AllTrees, Counter
+from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
 
@@ -144,10 +145,7 @@ class OutOfBag(Stages):
 
 def count_tested(held: Counter, forest: Forest, entropy: Entropy) -> Sealed[np.ndarray]:
     """Sealed numbers of held-out records ``(n_trees, n_classes, 2)`` of each class that each tree gets right, and wrong."""
-    held.deal(AllTrees(forest.n_trees), entropy)
-    for level in forest.level_slices()[:-1]:
-        routes = forest.routes[forest.splits[level]]  # of no meaning at leaves, which have no feature to follow
-        held.descend(level.start, forest.features[level], routes, forest.first_children[level])
+    descend(held, forest, entropy)
     return held.count_nodes(0, forest.n_nodes).map(partial(_right_and_wrong, forest))
 
 

@@ -185,7 +185,7 @@ def kind_of(error: BaseException) -> str:
 
 @contextmanager
 def refusing(where: str, table: str = "", there: Callable[[], Sequence[str]] = tuple) -> Iterator[None]:
-    """Turn whatever is raised into one ``TableError`` that says which kind of failure it is, and repeats none of its words.
+    """Turn whatever is raised into a ``TableError`` that names the kind of failure, in words of this library.
 
     A driver's message may quote a row, a query or a password: it is looked at to tell the kind, and never shown.
 

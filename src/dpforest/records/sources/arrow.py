@@ -21,7 +21,7 @@ AS_BYTES = {
 
 
 class ArrowFile(Typed):
-    """The source of a file of Arrow, with the types that it declares; also of a stream that was written to a file."""
+    """A file of Arrow, or a stream that was written to one, with the types that it declares."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, str(path)
@@ -73,7 +73,7 @@ BROKEN = "The stream of Arrow batches ended with an error, or was read before. O
 
 
 class ArrowStream(Typed):
-    """A table that an object with ``__arrow_c_stream__`` gives, once; its types are those that it declares."""
+    """An object with ``__arrow_c_stream__``, read once, with the types that it declares."""
 
     where = "the stream"
 

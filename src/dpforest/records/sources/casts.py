@@ -1,4 +1,4 @@
-"""Expressions of SQL that give each value, by the type of its column alone, as one that every driver carries. Sees no rows.
+"""SQL expressions for values, cast by the column's type alone into types that every driver carries. Sees no rows.
 
 Drivers are not trusted with values: one that lies beyond what they know could raise, wrap, or change the type of a column.
 """
@@ -47,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Item:
-    """One expression of a query and the type in which the driver gives it; ``final`` is the type that it is read in."""
+    """An expression of a query, its type from the driver, and the ``final`` type for reading."""
 
     text: str
     arrow: pa.DataType

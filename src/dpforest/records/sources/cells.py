@@ -39,7 +39,7 @@ class Cells(Protocol):
 
 @dataclass(frozen=True)
 class TextTable(Source):
-    """A reader of a file whose cells are text, by the format that is declared for it."""
+    """A file of text cells, read by the declared format."""
 
     cells: Cells
     format: Format

@@ -137,7 +137,7 @@ class ClusterTable(Guarded):
         return self._delivered(wanted, partial(delivered, wanted, None, b""))
 
     def sampled(self, wanted: Wanted, share: Fraction, entropy: Entropy) -> Pieces:
-        """The rows that a secret sample keeps, which are kept here; workers toss each coin once."""
+        """A secret sample, kept here; workers toss each coin once."""
         return self._delivered(wanted, partial(delivered, wanted, share, _draw_key(entropy)))
 
     def _delivered(self, wanted: Wanted, task: Task) -> Pieces:

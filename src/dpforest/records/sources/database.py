@@ -152,7 +152,7 @@ def _final(array: pa.Array, item: Item) -> pa.Array:
 
 
 def _longest(asked: Asked) -> int:
-    """The number of characters that tell a text from all that are listed, and from others in buckets."""
+    """The number of characters needed to tell a text from all listed ones, and from others in buckets."""
     parts = [*asked.schema.features.values(), asked.schema.target]
     texts = [value for part in parts for value in listed_in(part) if isinstance(value, str)]
     return max(LONGEST_TEXT, *map(len, texts), 0)

@@ -290,7 +290,7 @@ class Postgres(Engine):
         return names
 
     def _types(self, numbers: set[int]) -> dict[int, tuple[str, str]]:
-        """The name of the type of each number, that of a domain being the one that it restricts, and as it is shown."""
+        """The type of each number, by name and as shown; a domain has the type that it restricts."""
         if not numbers:
             return {}
         listed = ", ".join(map(str, numbers))

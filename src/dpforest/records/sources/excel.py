@@ -157,7 +157,7 @@ def _parsed(archive: zipfile.ZipFile, place: str) -> Element:
 
 
 def _related(archive: zipfile.ZipFile, place: str) -> dict[str, tuple[str, str]]:
-    """The kind and the place of each file that belongs to another one, by the id that it has there."""
+    """The kind and the place of each related file, by its id in this one."""
     folder, name = posixpath.split(place)
     found = {}
     for element in _parsed(archive, posixpath.join(folder, "_rels", f"{name}.rels")):
@@ -210,7 +210,7 @@ def _text(element: Element) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """A text with characters that XML has not, which are written by their numbers."""
+    """A text with its escaped characters (``_x000D_``) restored."""
     return ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 

@@ -1,4 +1,4 @@
-"""Files of SPSS, Stata and SAS, whose columns have types, and of which some have labels for their values. Sees rows.
+"""Files of SPSS, Stata and SAS: typed columns, some with labels for their values. Sees rows.
 
 Types follow from the head of a file. A column with value labels is text where the schema declares text: its labels, and the
 digits of values that have none; it is the codes where the schema declares numbers. Values that the file declares missing are

@@ -21,7 +21,7 @@ from dpforest.errors import ParameterError, shown
 from dpforest.mechanisms import Logarithmic
 from dpforest.privacy.statement import Statement
 from dpforest.recipes import get_recipe
-from dpforest.recipes.own import fingerprint
+from dpforest.recipes.catalogue import fingerprint
 
 # What may be said, in the order of the page, and its name there.
 FIELDS = {
