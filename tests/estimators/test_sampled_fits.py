@@ -25,7 +25,7 @@ from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, 
 from dpforest.budget import Loss
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
-from dpforest.common.archive import packed
+from dpforest.common.files import packed
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.model import file
@@ -308,7 +308,7 @@ def rewritten(model, share, path):
     header.pop("digest")
     header["ledger"]["books"][-1]["sample_share"] = share
     header["digest"] = file._digest(header, blobs)
-    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+    path.write_bytes(packed({file.HEADER: file._header_text(header), **blobs}))
     return path
 
 
