@@ -528,7 +528,7 @@ def test_compressed_missing_and_additional_entries_are_refused(tmp_path):
         assert refused(forge(tmp_path, extra=[entry]))
     path = forge(tmp_path)
     kept = {name: blob for name, blob in entries_of(path.read_bytes()).items() if name != "votes.npy"}
-    path.write_bytes(b"".join(packed(kept)))
+    path.write_bytes(packed(kept))
     assert refused(path)
 
 
