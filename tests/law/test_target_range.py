@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from tests.support.encoded import facts_about
+from tests.support.targets import share_of_range
 
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
 from dpforest.errors import ParameterError
@@ -248,7 +249,7 @@ def test_a_range_costs_what_was_planned_and_holds_what_is_there(delta, target):
     schema, facts, gate = asked(target, 500.0, delta, 3_000, seed=4)
     values, amount = np.random.default_rng(15).uniform(20, 30, 3_000), gate.ledger.accountant.budget
     released, rest = TargetRange(0.25).release(sealed_rows(schema, values), amount, gate, facts)
-    assert gate.ledger.total == pytest.approx(TargetRange(0.25).planned_share(facts) * amount)
+    assert gate.ledger.total == pytest.approx(share_of_range(TargetRange(0.25), facts) * amount)
     assert exact(rest) + exact(gate.ledger.total) <= exact(amount)
     assert [entry["label"] for entry in gate.ledger.entries()] == [
         f"{what} of the target" for what in ("location", "spread", "range")
