@@ -8,7 +8,6 @@ from tests.support.encoded import facts_about
 from tests.support.targets import share_of_range
 
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
-from dpforest.errors import ParameterError
 from dpforest.growing.target import (
     STEPS,
     Scale,
@@ -235,12 +234,6 @@ def test_scores_of_ranges_of_a_trillion_records_are_exact():
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     counts[-1] = 10**12
     assert range_scores(edges, lows, highs, prices, -(2.0**63), counts)[0].tolist() == [-(1000 + p) * 10**12 for p in prices]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, math.nan])
-def test_a_share_of_the_range_outside_0_to_1_is_refused(share):
-    with pytest.raises(ParameterError):
-        TargetRange(share)
 
 
 @pytest.mark.parametrize("target", [ANY, Bounded(-1e9, 1e9), Bounded(0, 100), Bounded(lower=0)])
