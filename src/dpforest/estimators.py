@@ -87,16 +87,23 @@ class _DPForest(Spending):
         progress: Callable[[str], None] | None = None,
         **others: Any,
     ) -> Self:
-        """Train on a table (pandas, polars, pyarrow, numpy; missing values allowed) and its target.
+        """Train on a table and its target. Everything is checked before anything is spent.
 
-        Without ``y``, ``X`` is any table that has the target as the column that the schema names: a dataframe, a path, the
-        address of a table in a database, a table of Ibis or DuckDB, a dask or Spark dataframe, or what gives batches of
-        Arrow. It need not fit in memory; its rows come to this process. ``client`` is that of a Dask cluster which reads
-        Parquet files. Everything is checked before anything is spent; ``progress`` is called with the name of each finished
-        step, and with each twentieth of a file that was read.
-
-        With ``max_rows_per_person`` it is persons that are protected: ``groups`` has the id of each row's person (without
-        ``y``, the name of the column of ids; by default the one that the schema states). Rows without an id are left out.
+        Parameters
+        ----------
+        X
+            A table of pandas, polars, pyarrow or numpy, with gaps if there are any. Without ``y``, any table that has the
+            target as a column: a dataframe, a path, the address of a table in a database, a table of Ibis or DuckDB, a dask
+            or Spark dataframe, or what gives batches of Arrow. It need not fit in memory.
+        y
+            The target of each row; None if it is a column of ``X``, under the name in the schema.
+        groups
+            With ``max_rows_per_person``, which protects persons: the id of each row's person or, without ``y``, the name of
+            the column of ids, by default the one in the schema. Rows without an id are left out.
+        client
+            A client of a Dask cluster whose workers read Parquet files.
+        progress
+            A function that is called with the name of each finished step, and with each twentieth of a file.
         """
         # By **others: a named parameter would tell scikit-learn that weights are supported.
         if others.pop("sample_weight", None) is not None:
@@ -154,10 +161,7 @@ class _DPForest(Spending):
         return importances[[indices[str(name)] for name in self.feature_names_in_]]
 
     def effects(self, n_pairs: int = 2) -> Effects:
-        """How each feature and the ``n_pairs`` strongest pairs of features move the prediction, from released values alone.
-
-        ``plots.effects`` draws them.
-        """
+        """How features, and the ``n_pairs`` strongest pairs of them, move the prediction; ``plots.effects`` draws it."""
         return effects_of(self._released, self.ledger_, n_pairs)
 
     def save(self, path: str | Path) -> None:
@@ -177,8 +181,13 @@ class _DPForest(Spending):
     def to_sql(self, table: str, ids: Sequence[str] = ()) -> str:
         """A query that predicts for the rows of a table in a database.
 
-        It gives all columns of the table beside the prediction, in no order. With ``ids``, names of columns that say which
-        row is which, it gives these alone, and orders the rows by them.
+        Parameters
+        ----------
+        table
+            The table's name.
+        ids
+            Names of columns that say which row is which: the query gives these beside the prediction, and orders the rows by
+            them. Without ``ids`` it gives all columns, in no order.
         """
         from dpforest.show.export.sql import sql_query
 
@@ -200,10 +209,19 @@ class _DPForest(Spending):
     ) -> None:
         """Write the privacy report: one HTML page, and a JSON file with the same content beside it.
 
-        ``audit`` is what ``dpforest audit --json`` gives. ``about`` has what only people know of the release, such as
-        ``{"dataset": …, "dataset_version": …, "purpose": …, "contact": …}``; an error lists all fields. ``budget`` is the
-        budget of the data set, whose position is then shown; nothing is charged to it. ``evaluation`` is what
-        ``evaluate_privately`` or ``evaluate_public`` found of this very model.
+        Parameters
+        ----------
+        path
+            The page; the JSON file has the same name with another ending.
+        audit
+            What ``dpforest audit --json`` gives.
+        about
+            What only people know of the release, such as ``{"dataset": …, "dataset_version": …, "purpose": …, "contact":
+            …}``; an error lists all fields.
+        budget
+            The budget of the data set, to show its position; nothing is charged to it.
+        evaluation
+            What ``evaluate_privately`` or ``evaluate_public`` found of this very model.
         """
         from dpforest.show.report import write_report
 

@@ -60,6 +60,7 @@ from dpforest.records.doors import (
     seal_elsewhere,
     target_beside,
 )
+from dpforest.records.given import given_frame
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.records.source import Source
 from dpforest.records.vault import Vault
@@ -225,6 +226,8 @@ def seal_table(
         if y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
         return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
+    frame = given_frame(X)  # a table library is asked once what a table is
+    X = X if frame is None else frame
     if y is None and isinstance(model.schema, Schema):
         y, groups = target_beside(X, model.schema), ids_of(X, groups)
     if y is None:

@@ -298,18 +298,7 @@ REFUSED = {
     "a target that is not there": ("schema", "draft", "t.parquet", "--target", "nope \x1b[31m\u202e", "--out", "d.toml"),
     "a table without the columns": ("fit", "other.csv", "--schema", "t.toml", "--epsilon", "1", "--out", "n.dpf"),
     "a schema as a model": ("rules", "t.toml"),
-    "an unknown recipe": (
-        "fit",
-        "t.parquet",
-        "--schema",
-        "t.toml",
-        "--epsilon",
-        "1",
-        "--recipe",
-        "\x1b[1m[bold]",
-        "--out",
-        "n",
-    ),
+    "an unknown recipe": ("plan", "--schema", "t.toml", "--epsilon", 1, "--rows", 9, "--recipe", "\x1b[1m[bold]"),
     "a file name with controls": ("rules", "no\x1b[31m\nsuch \u202efile.dpf"),
 }
 

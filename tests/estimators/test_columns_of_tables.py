@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from sklearn.base import clone
-from typer.testing import CliRunner
 
 from dpforest import (
     Bounded,
@@ -23,7 +22,6 @@ from dpforest import (
     Schema,
     load_model,
 )
-from dpforest.cli.main import commands
 from dpforest.errors import TableError
 
 SCHEMA = Schema({"age": Numeric(0, 100), "sex": Categorical(["m", "f"])}, Classes(["no", "yes"], name="income"))
@@ -84,20 +82,6 @@ def test_a_model_of_an_array_finds_the_columns_of_a_table_by_name():
         model.predict(np.zeros((4, 3)))
     assert (model.predict(X.to_numpy()) == expected).all()
     assert (model.predict(WIDER) == expected).all()
-
-
-@pytest.mark.slow
-def test_the_command_line_reads_the_same_columns(tmp_path):
-    WIDER.drop(columns="note").to_csv(tmp_path / "t.csv", index=False)
-    SCHEMA.to_file(tmp_path / "s.json")
-    paths = [str(tmp_path / name) for name in ("t.csv", "s.json", "m.dpf", "p.csv")]
-    done = CliRunner().invoke(commands, ["fit", paths[0], "--schema", paths[1], "--epsilon", "1", "--out", paths[2]])
-    assert done.exit_code == 0
-    assert "Not in the schema, so not read: id" in done.output.replace("\n", " ")
-    done = CliRunner().invoke(commands, ["predict", paths[2], paths[0], "--out", paths[3]])
-    assert done.exit_code == 0
-    model = load_model(paths[2])
-    assert pd.read_csv(paths[3])["prediction"].tolist() == model.predict(WIDER).tolist()
 
 
 # --- patterns -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, load_model
 from dpforest.cli.main import commands
-from dpforest.common.archive import packed, unpacked
+from dpforest.common.files import packed, unpacked
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.model import file
 from dpforest.privacy.accountants import make_accountant
@@ -172,7 +172,7 @@ def test_a_file_with_lists_that_no_fit_would_have_made_is_refused(model, tmp_pat
         header.pop("digest")
         header["lists"] = json.loads(json.dumps(lists).replace("\\\\\\\\0", "\\\\u0000"))
         header["digest"] = file._digest(header, blobs)
-        path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+        path.write_bytes(packed({file.HEADER: file._header_text(header), **blobs}))
         with pytest.raises(ModelFileError):
             load_model(path)
 

@@ -261,20 +261,6 @@ def test_a_plan_for_persons_is_that_for_the_epsilon_of_a_record(tmp_path, delta)
     assert CliRunner().invoke(commands, words).exit_code != 0
 
 
-def odd_tables():
-    """Tables that differ by one person, whose ids are unlike the others'."""
-    table = visits(200).astype({"person": object})
-    for odd in ("text", None, [1], float("nan"), 2**80, -1):
-        more = pd.DataFrame({"person": [odd] * 4, "dose": 0.5, "age": 1.0, "well": 1}).astype({"person": object})
-        yield pd.concat([more, table], ignore_index=True)
-
-
-def test_a_person_with_an_odd_id_changes_no_error_warning_or_note(recwarn):
-    statements = {fitted(table, 2, recipe="jagannathan-2009").privacy_ for table in odd_tables()}
-    assert len(statements) == 1
-    assert not recwarn
-
-
 @each_door
 def test_a_text_of_blanks_is_no_id(tmp_path, door):
     """Programs of statistics write a missing text so; as one person they would be one more."""

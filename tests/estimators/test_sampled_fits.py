@@ -25,7 +25,7 @@ from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, 
 from dpforest.budget import Loss
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
-from dpforest.common.archive import packed
+from dpforest.common.files import packed
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.model import file
@@ -308,7 +308,7 @@ def rewritten(model, share, path):
     header.pop("digest")
     header["ledger"]["books"][-1]["sample_share"] = share
     header["digest"] = file._digest(header, blobs)
-    path.write_bytes(b"".join(packed({file.HEADER: file._header_text(header), **blobs})))
+    path.write_bytes(packed({file.HEADER: file._header_text(header), **blobs}))
     return path
 
 
@@ -364,17 +364,6 @@ def test_the_command_for_recipes_knows_the_parameter():
     assert "sample_rows = 0" in said("recipes", "consul-2020")
 
 
-@pytest.mark.slow
-def test_the_command_fit_takes_a_number_of_rows_or_all_of_them(tmp_path):
-    X = table()
-    X.assign(says=labels(X)).to_csv(tmp_path / "t.csv", index=False)
-    DECLARED.to_file(tmp_path / "schema.json")
-    for given, is_sampled in (("1000", True), ("0", False)):
-        paths = [tmp_path / "t.csv", "--schema", tmp_path / "schema.json", "--out", tmp_path / f"{given}.dpf"]
-        said("fit", *paths, "--epsilon", "1", "--param", f"sample_rows={given}")
-        assert (load_model(tmp_path / f"{given}.dpf").ledger_.sample_share < 1) == is_sampled
-
-
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -402,18 +391,6 @@ def test_the_plan_of_a_table_that_is_too_large_has_a_line_on_the_sample(schema, 
         assert "epsilon = 1 of the table is 4.46 of the sample" in line.why
         (product,) = lines_of(large, "rows x epsilon")
         assert float(product.value.replace(",", "")) == pytest.approx(2_000_000 * 4.46, rel=0.01)
-
-
-@pytest.mark.slow
-def test_the_command_plan_says_it_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "width", 300)
-    SCHEMA.to_file(tmp_path / "schema.json")
-    plan = ["plan", "--schema", tmp_path / "schema.json", "--epsilon", "1", "--rows"]
-    assert "secret sample" in (large := said(*plan, 10**8))
-    assert "the coins are part of the guarantee" in large
-    assert "secret sample" not in said(*plan, 10**5)
-    choices = {line["what"]: line["value"] for line in json.loads(said(*plan, 10**8, "--json"))["choices"]}
-    assert choices["secret sample"] == "about 2,000,000 rows"
 
 
 @pytest.mark.slow

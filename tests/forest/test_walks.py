@@ -34,10 +34,11 @@ def twin_choices(forest, codes):
 
 @FIXED
 @given(forests(), SEEDS)
-def test_choices_of_a_forest_equal_their_twin(forest, seed):
+def test_votes_and_choices_of_a_forest_equal_their_twins(forest, seed):
     rng = np.random.default_rng(seed)
     forest = with_votes(forest, rng)
     codes = random_codes(forest.domain, int(rng.choice([0, 1, 9])), rng)
+    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
     assert forest.choices(codes).tolist() == twin_choices(forest, codes)
 
 
@@ -114,16 +115,6 @@ def test_predictions_do_not_depend_on_threads_or_chunks(monkeypatch, task, chunk
         for before, after in zip(alone, together, strict=True):
             np.testing.assert_array_equal(before, after)
     assert n_jobs in n_parts
-
-
-def test_predictions_are_the_votes_of_the_twin():
-    model, (X, _, _) = fitted("classes"), mixed_table(50, seed=4)
-    domain = model.forest_.domain
-    for row, shares in zip(X, model.predict_proba(X), strict=True):
-        record = [naive.code_of(value, part, cuts)
-                  for value, part, cuts in zip(row, domain.features, domain.cuts, strict=True)]  # fmt: skip
-        votes = naive.votes(model.forest_, record)
-        np.testing.assert_allclose(shares, np.array(votes) / sum(votes), rtol=1e-12)
 
 
 @FIXED

@@ -4,12 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.support import naive
-from tests.support.strategies import FIXED, SEEDS
 
-from dpforest.mechanisms import Entropy, entropy
+from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import draw_below
 
 LARGE = [65_535, 65_536, 65_537, 1 << 20, 1 << 24, (1 << 24) + 1, 1 << 32, (1 << 40) + 1]
@@ -89,20 +86,6 @@ def test_a_draw_that_runs_out_of_words_goes_on_with_the_same_words(n):
         assert draw_below(words, cursor, done, n, values) == n_draws
         assert values.tolist() == whole.tolist()
         assert cursor.tolist() == [n_used, 0]
-
-
-@FIXED
-@given(SEEDS, st.sampled_from([1, 2, 30, 33, 1000, 65_537, (1 << 40) + 1]), st.integers(0, 500))
-def test_draws_do_not_depend_on_how_many_words_are_fetched_at_once(seed, n, n_draws):
-    found = []
-    for first, most in ((2048, 1 << 20), (1, 1), (3, 7)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(entropy, "FIRST_WORDS", first)
-            patch.setattr(entropy, "MOST_WORDS", most)
-            values = np.full(n_draws, -1)
-            Entropy(seed).draw_for_records(draw_below, values, n)
-            found.append(values.tolist())
-    assert found[0] == found[1] == found[2]
 
 
 def test_words_are_fetched_for_what_is_left_to_draw_and_not_much_more():

@@ -10,7 +10,7 @@ from tests.support.gates import scale_of
 from tests.support.laws import assert_drawn_from, assert_law, assert_same_law, exact_law, on_coins
 
 from dpforest.errors import ParameterError
-from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate, entropy
+from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate
 from dpforest.mechanisms import noise as noise_module
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.bounds import Blocks
@@ -271,17 +271,6 @@ def test_a_draw_that_runs_out_of_words_begins_again_with_the_same_words(sizes, r
             assert again.tolist() == [begin, 0]
             assert noise_module._draw_k_norm(words, again, 0, *more, noise) == 1
             assert (noise.tolist(), again.tolist()) == (whole.tolist(), [end, 0])
-
-
-def test_a_seed_gives_the_same_noise_however_many_words_are_fetched_at_once():
-    found = []
-    for first, most in ((2048, 1 << 20), (2048, 1 << 20), (1, 1), (3, 7)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(entropy, "FIRST_WORDS", first)
-            patch.setattr(entropy, "MOST_WORDS", most)
-            found.append(draws_of((2, 1, 4, 1), Rate(1, 9), 66, 20).tolist())
-    assert found[0] == found[1] == found[2] == found[3]
-    assert draws_of((2, 1, 4, 1), Rate(1, 9), 67, 20).tolist() != found[0]
 
 
 # --- neighbours: what the gate runs is worth no more than what it charges -------------------------------------------

@@ -45,6 +45,7 @@ from dpforest.mechanisms.exact import DENOMINATOR_BITS, MOST_DIFFERENCE, NUMERAT
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.sealed import Sealed
+from dpforest.records.coins import draw_kept
 
 dp.enable_features("contrib")
 
@@ -355,23 +356,19 @@ def test_gaussian_noise_of_neighbouring_counts_diverges_by_at_most_alpha_rho_and
 # --- rates ----------------------------------------------------------------------------------------------------------
 
 
+USUAL = Fraction(1, 2**38), 2**16
+
+
 @settings(deadline=None)
-@given(st.fractions(min_value=Fraction(1, 2**38), max_value=2**16))
+@given(st.fractions(*USUAL) | st.fractions(min_value=Fraction(1, 2**DENOMINATOR_BITS), max_value=10**9))
 @example(Fraction((2**61 - 1) * 3276899 // 6553600 + 1, 2**61 - 1))
-def test_a_rate_is_never_above_its_value_and_less_than_one_part_in_sixty_thousand_below(value):
+def test_a_rate_is_never_above_its_value_nor_far_below_and_fits_the_arithmetic_of_the_samplers(value):
     rate = Rate.below(value)
     run = Fraction(rate.numerator, rate.denominator)
     assert run <= value
-    assert value - run < value / 60_000
-
-
-@settings(deadline=None)
-@given(st.fractions(min_value=Fraction(1, 2**DENOMINATOR_BITS), max_value=10**9))
-def test_a_rate_fits_the_arithmetic_of_the_samplers(value):
-    rate = Rate.below(value)
+    assert value - run < value / 60_000 or not USUAL[0] <= value <= USUAL[1]
     assert 0 < rate.numerator < 1 << NUMERATOR_BITS
     assert 0 < rate.denominator <= 1 << DENOMINATOR_BITS
-    assert Fraction(rate.numerator, rate.denominator) <= value
     assert rate.numerator * MOST_DIFFERENCE < 2**63
 
 
@@ -450,9 +447,10 @@ def all_draws() -> list[np.ndarray]:
         PermuteAndFlip().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
         Exponential().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),
     ]
-    flips = np.zeros(100, dtype=np.int64)
+    flips, dealt = np.zeros(100, dtype=np.int64), np.zeros((2, 300), dtype=np.int64)
     entropy.run(_flip_many, flips.size, 5, 3, 1, 0, flips)
-    return [*draws, flips]
+    entropy.draw_for_records(exact.draw_below, dealt, 30)
+    return [*draws, flips, dealt, draw_kept(3000, Fraction(37_777, 1 << 20), entropy)]
 
 
 @pytest.mark.parametrize("n_words", [64, 7, 1])

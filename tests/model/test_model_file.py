@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
-from dpforest.common.archive import packed
+from dpforest.common.files import packed
 from dpforest.errors import ChangedModelWarning, ModelFileError
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.events import Charge, Mechanism, Purpose
@@ -353,7 +353,7 @@ def forge(folder, *, model=None, arrays=None, blobs=None, header=None, method=zi
         text["digest"] = digest_of({name: value for name, value in text.items() if name != "digest"}, content)
     text = text if isinstance(text, str) else json.dumps(text, indent=1)
     if method == zipfile.ZIP_STORED and not extra:
-        path.write_bytes(b"".join(packed({"model.json": text.encode(), **content})))
+        path.write_bytes(packed({"model.json": text.encode(), **content}))
         return path
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, blob in [("model.json", text), *content.items(), *extra]:

@@ -427,7 +427,7 @@ MUTANTS = (
            "records/test_parquet.py::test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces"),
     Mutant("uneven-end-of-cut", "In SQL a value at a cut goes to the other side.",
            "show/export/sql.py", "CASE WHEN {value} < {_number(cuts[middle])}",
-           "CASE WHEN {value} <= {_number(cuts[middle])}", "show/test_sql_export.py"),
+           "CASE WHEN {value} <= {_number(cuts[middle])}", "show/test_exports.py"),
     # Budgets.
     Mutant("killed-fit-forgotten", "A reservation that is never settled is not counted.",
            "budget/totals.py", "self.settled.plus(self._finite).plus(more.finite)", "self.settled.plus(more.finite)",
@@ -481,7 +481,7 @@ MUTANTS = (
            "privacy/test_neighbours_law.py"),
     # What is shown.
     Mutant("onnx-end-of-cut", "In ONNX a value at a cut goes to the other side.",
-           "show/export/onnx.py", '"GreaterOrEqual"', '"Greater"', "show/test_onnx_export.py"),
+           "show/export/onnx.py", '"GreaterOrEqual"', '"Greater"', "show/test_exports.py"),
     Mutant("sql-weekday", "In SQL weeks begin on Sunday.",
            "show/export/sql.py", '"weekday": "ISODOW"', '"weekday": "DOW"', "show/test_exports.py"),
     Mutant("effect-band-too-wide", "Bands of effects are twice as wide as their noise.",
@@ -493,7 +493,7 @@ MUTANTS = (
     Mutant("file-forgets-vote-noise", "A file does not keep the noise of a linear release.",
            "model/file.py", "if len(forest.vote_noise) else {}", "if False else {}", "model/test_effects.py"),
     Mutant("sql-literal-not-quoted", "A quote in a category ends its text in SQL.",
-           "show/export/sql.py", "text.replace(\"'\", \"''\")", "text", "show/test_sql_export.py"),
+           "show/export/sql.py", "text.replace(\"'\", \"''\")", "text", "show/test_exports.py"),
     Mutant("sql-name-not-quoted", "A quote in the name of a column ends it in SQL.",
            "show/export/sql.py", "return '\"' + name.replace('\"', '\"\"') + '\"'", "return '\"' + name + '\"'",
            "show/test_exports.py"),

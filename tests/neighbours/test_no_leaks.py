@@ -237,12 +237,3 @@ def test_the_same_mistake_gives_the_same_words_whatever_the_rows(mistake):
             mistake(rows)
         words.add(f"{type(caught.value).__name__}: {caught.value}")
     assert len(words) == 1
-
-
-def test_progress_says_the_same_for_neighbouring_tables():
-    told = set()
-    for records in (base_records(), [*base_records(), (50.0, SECRET_WORD, 77, "yes")], base_records(1), []):
-        steps = []
-        DPForestClassifier(CLASSES, max_depth=2).fit(*as_numpy(records), progress=steps.append)
-        told.add(tuple(steps))
-    assert told == {("encoded", "level 1 of 2", "level 2 of 2", "leaves")}

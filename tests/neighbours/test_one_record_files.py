@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.neighbours.file_schemas import SCHEMAS, assert_like, readings, seal
-from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, outcome, placed, read, root_counts, some_of
+from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, placed, read, root_counts, some_of
 from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
@@ -489,19 +489,3 @@ def test_names_may_have_a_mark_before_them_and_line_breaks_in_quotes(tmp_path):
     (tmp_path / "t.csv").write_bytes("\ufeff".encode() + b'"a\nb","c""d",e"f\n1,2,\xff\n')
     assert doors.open_source(tmp_path / "t.csv").names() == ["a\nb", 'c"d', 'e"f']
     assert column_of(tmp_path / "t.csv", "a\nb") == ["1"]
-
-
-def test_names_that_are_not_in_utf_8_are_refused(tmp_path):
-    (tmp_path / "t.csv").write_bytes(b"a,\xff\n1,2\n")
-    with pytest.raises(TableError, match="are no text"):
-        doors.open_source(tmp_path / "t.csv").names()
-
-
-def test_a_line_that_is_to_blame_is_not_named_by_a_fit(tmp_path):
-    """Whichever row has a cell too many, the words are the same."""
-    said = set()
-    for place in (2, 9):
-        write_text(tmp_path / "t.csv", [*LINES[:place], [*LINES[0], b"too many"], *LINES[place:]])
-        said.add(outcome(lambda: seal(tmp_path / "t.csv", "classes")).error)
-    assert len(said) == 1
-    assert said.pop().startswith("TableError")

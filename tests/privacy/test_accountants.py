@@ -8,7 +8,6 @@ from fractions import Fraction
 import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -40,17 +39,6 @@ def test_the_converted_epsilon_covers_the_gaussian_mechanism_and_beats_the_class
     epsilon = zcdp_epsilon(rho, delta)
     assert gaussian_delta(sigma, epsilon) <= delta
     assert epsilon <= classic_epsilon(rho, delta)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rho", [1e-3, 0.02, 0.5, 2.0])
-@pytest.mark.parametrize("delta", [1e-6, 1e-3])
-def test_the_converted_epsilon_is_at_least_what_dp_accounting_finds_for_the_gaussian_mechanism(rho, delta):
-    loss = privacy_loss_distribution.from_gaussian_mechanism(
-        1 / math.sqrt(2 * rho), pessimistic_estimate=False, value_discretization_interval=1e-4
-    )
-    exact = loss.get_epsilon_for_delta(delta)
-    assert exact <= zcdp_epsilon(rho, delta) <= 1.35 * exact
 
 
 @pytest.mark.parametrize("rho", [1e-3, 0.02, 0.5, 2.0])
@@ -197,18 +185,6 @@ def test_a_bootstrap_has_no_zcdp_guarantee():
     for method in (ZCDP(1.0, 1e-6).bootstrap, ZCDP(1.0, 1e-6).inside_bootstrap):
         with pytest.raises(AccountingError, match="bootstrap"):
             method(0.1)
-
-
-@pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, -math.inf, math.nan, "1", None, 1j, [1.0]], ids=repr)
-def test_an_epsilon_that_is_not_a_positive_number_is_refused(epsilon):
-    with pytest.raises(ParameterError, match="epsilon"):
-        make_accountant(epsilon, 0.0)
-
-
-@pytest.mark.parametrize("delta", [1.0, 1, 2.0, -1e-9, math.inf, -math.inf, math.nan, "0", None], ids=repr)
-def test_a_delta_outside_zero_to_one_is_refused(delta):
-    with pytest.raises(ParameterError, match="delta"):
-        make_accountant(1.0, delta)
 
 
 @pytest.mark.parametrize("epsilon", [1, 1.0, np.float64(1), np.float32(1), np.int64(1)], ids=repr)

@@ -91,12 +91,3 @@ def test_joint_noise_that_would_not_fit_is_refused_before_it_is_charged(delta, a
     with pytest.raises(ParameterError, match="Raise epsilon"):
         gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
     assert gate.ledger.entries() == []
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_ledger_with_joint_noise_comes_back_from_json_with_its_parameters(delta):
-    gate = gate_of(1.0, delta)
-    gate.add_joint_noise(Sealed(VALUES), BLOCKS, gate.ledger.accountant.budget, PURPOSE)
-    back = Ledger.from_json(gate.ledger.to_json())
-    assert back == gate.ledger
-    assert back.books[-1].root.children[0].mechanism == charge_of(gate).mechanism

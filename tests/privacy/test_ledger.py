@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.strategies import recipe_of
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
-from dpforest.growing.grower import Growth
 from dpforest.mechanisms import Entropy, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
 from dpforest.mechanisms import Geometric as GeometricNoise
@@ -22,7 +21,7 @@ from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.privacy import gate as gate_module
 from dpforest.privacy.accountants import Pure, make_accountant
-from dpforest.privacy.amounts import divide_evenly, exact
+from dpforest.privacy.amounts import exact
 from dpforest.privacy.bounds import Blocks, Bound, Sensitivity
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -193,18 +192,6 @@ def test_a_scope_that_the_ledger_does_not_know_is_refused(kind, copies):
         ledger.charge("leaves", "geometric", 0.5)
 
 
-def test_the_total_under_zcdp_is_in_rho_and_spent_is_the_converted_epsilon():
-    ledger = ledger_of(1.0, 1e-6)
-    assert ledger.unit == "rho"
-    half = divide_evenly(ledger.accountant.budget, 2)
-    ledger.charge("splits", "exponential", half)
-    assert ledger.total == half
-    assert 0.6 < ledger.spent < 0.8
-    ledger.charge("leaves", "gaussian", half)
-    assert 1 - 1e-9 < ledger.spent <= 1
-    assert ledger.entries()[0]["rho"] == half
-
-
 # --- leaks ----------------------------------------------------------------------------------------------------------
 
 
@@ -247,75 +234,7 @@ def test_a_model_whose_fit_leaked_warns_and_states_no_privacy_and_the_reason():
 # --- round trip -----------------------------------------------------------------------------------------------------
 
 
-def filled(epsilon: float, delta: float) -> Ledger:
-    ledger = ledger_of(epsilon, delta)
-    amount = min(ledger.accountant.budget / 100, 0.1)
-    ledger.charge("rows", "geometric", amount / 3)
-    kind = "sequential" if delta else "bootstrap"
-    with ledger.scope("trees", copies=3), ledger.scope("sample", kind):
-        ledger.charge("splits ≤ 3", "permute-and-flip", amount)
-    with ledger.scope("parts", "parallel"), ledger.scope("part"):
-        ledger.charge("leaves", ledger.accountant.noise, amount)
-    return ledger
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.3, 1e-6), (math.inf, 0.0), (math.inf, 1e-6)])
-@pytest.mark.parametrize("leaks", [False, True])
-def test_a_ledger_comes_back_from_json_as_it_was(epsilon, delta, leaks):
-    ledger = filled(epsilon, delta if math.isfinite(epsilon) else 0.0)
-    if math.isinf(epsilon):
-        ledger = Ledger(make_accountant(epsilon, delta))
-        ledger.charge("leaves", "exact", math.inf)
-    if leaks:
-        ledger.leak("stop", "exact counts")
-    back = Ledger.from_json(ledger.to_json())
-    assert back == ledger
-    assert back.total == ledger.total
-    assert back.spent == ledger.spent
-    assert back.entries() == ledger.entries()
-    assert back.leaks == ledger.leaks
-    assert back.to_json() == ledger.to_json()
-
-
 # --- whole fits -----------------------------------------------------------------------------------------------------
-
-
-def test_a_failed_second_fit_keeps_its_charges_and_leaves_no_forest_or_statement_of_the_first(monkeypatch):
-    model = DPForestClassifier(SCHEMA, epsilon=1.0, recipe=recipe_of()).fit(X, Y)
-
-    def fail(self, candidates, chosen):
-        raise RuntimeError("out of luck")
-
-    monkeypatch.setattr(Growth, "split", fail)
-    with pytest.raises(RuntimeError, match="out of luck"):
-        model.fit(X, Y)
-    assert [entry["label"] for entry in model.ledger_.entries()] == ["splits of level 0"]
-    assert model.ledger_.total == pytest.approx(1 / 3)
-    assert not hasattr(model, "forest_")
-    assert not hasattr(model, "privacy_")
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [{"epsilon": -1.0}, {"epsilon": math.nan}, {"delta": 1.0}, {"n_trees": 0}, {"recipe": "unknown"}, {"schema": None}],
-    ids=str,
-)
-def test_a_fit_with_bad_parameters_charges_nothing(parameters):
-    model = DPForestClassifier(**{"schema": SCHEMA} | parameters)
-    with pytest.raises(DPForestError):
-        model.fit(X, Y)
-    assert not hasattr(model, "ledger_")
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("n_rows", [None, 80])
-def test_the_default_recipe_spends_its_epsilon_and_pays_for_a_number_of_rows_only_if_it_is_private(delta, n_rows):
-    classes = Schema(SCHEMA.features, SCHEMA.target, n_rows=n_rows)
-    values = Schema(SCHEMA.features, Bounded(0, 1), n_rows=n_rows)
-    for model in (DPForestClassifier(classes, 0.7, delta), DPForestRegressor(values, 0.7, delta)):
-        model.fit(X, Y)
-        assert (1 - 1e-9) * 0.7 < model.ledger_.spent <= 0.7
-        assert ("number of rows" in [entry["label"] for entry in model.ledger_.entries()]) == (n_rows is None)
 
 
 SHARES = {"split_share": st.none() | st.floats(0.01, 0.99), "count_share": st.floats(0, 0.9)}

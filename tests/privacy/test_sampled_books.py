@@ -1,6 +1,5 @@
 """Books about a secret sample: what may be spent on it costs the budget of the table and no more, and is kept in files."""
 
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -339,19 +338,3 @@ def test_no_sequence_of_charges_to_table_and_sample_passes_the_budget(epsilon, s
         of_table = Decimal(first.numerator) / Decimal(first.denominator)
         of_sample = true_pure_loss(accountant, charged)
         assert of_table + of_sample <= Decimal(repr(ledger.spent))
-
-
-@pytest.mark.parametrize("share", SHARES[:3], ids=str)
-@pytest.mark.parametrize("epsilon", [0.2, 4.0])
-def test_no_sequence_of_charges_with_delta_passes_the_budget(epsilon, share):
-    for rows, parts in itertools.product((1, 3), ([0.5, 0.49], [0.9, 0.2], [0.3] * 3, [1.0])):
-        ledger = sampled_ledger(epsilon, DELTA, 0.1 * epsilon, share, rows)
-        for part in parts:
-            try:
-                ledger.charge("step", "gaussian", part * ledger.accountant.budget)
-            except BudgetError:
-                assert sum(parts) > 1
-        assert exact(ledger.total) <= exact(ledger.accountant.budget)
-        assert exact(ledger.spent) <= exact(epsilon)
-        loss = uncapped(ledger.accountant, ledger.total)
-        assert ledger.spent == pytest.approx(0.1 * epsilon + loss, rel=1e-9)

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from tests.neighbours.odd_values import HOSTILE, OBJECTS
+from tests.neighbours.odd_values import HOSTILE
 from tests.records.holders import arrow, frame, name_of, typed
 from tests.support.columns import objects
 
@@ -59,16 +59,6 @@ NO_TEXT = [
 def test_text_is_itself_a_whole_number_its_digits_and_what_has_no_text_is_other():
     for value, text in [*TEXTS, *((value, "missing") for value in NOTHING), *((value, None) for value in NO_TEXT)]:
         assert texts_of([value]) == [text]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", OBJECTS)
-def test_an_odd_value_neither_raises_nor_changes_how_others_are_read(name):
-    value = OBJECTS[name]
-    with np.errstate(all="raise"):
-        found = texts_of(["a", value, 1, value, "b"])
-    assert (found[0], found[2], found[4]) == ("a", "1", "b")
-    assert found[1] == found[3]
 
 
 WHOLE, DIGITS = [17, None, 0, 3], ["17", None, "0", "3"]

@@ -8,16 +8,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.neighbours.one_record import assert_others_are_read_as_before
 from typer.testing import CliRunner
 
-from dpforest import Classes, Date, DPForestClassifier, Numeric, Schema
+from dpforest import Classes, Date, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.records import doors
 from dpforest.records.columns import read_columns
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.encoding import encode
-from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 SCHEMA = Schema({"seen": Date("2020-01-01", "2024-12-31", time=True), "born": Date()}, Classes(["no", "yes"], name="ill"))
@@ -55,17 +53,6 @@ def test_cells_of_a_text_file_are_read_as_text_is_everywhere(text_file):
     own = encode(read_columns(table, SCHEMA), domain)
     np.testing.assert_array_equal(own, encode(read_columns(pd.DataFrame({"seen": SEEN, "born": BORN}), SCHEMA), domain))
     assert target.to_pylist() == ILL
-
-
-@pytest.mark.parametrize("cell", ["", "no date", "2024-02-29", "9999-99-99", '"a\n"', "\xff", "9" * 100_000])
-def test_one_cell_of_a_text_file_changes_no_other(tmp_path, cell):
-    rows = "2024-02-29T10:20:30Z,1950-06-01,no\n" * 5
-    sealed = []
-    for name, more in (("more.csv", f"{cell},{cell},yes\n"), ("fewer.csv", "")):
-        (tmp_path / name).write_bytes(("seen,born,ill\n" + rows + more).encode("latin-1"))
-        features, target = doors.read_table(tmp_path / name, SCHEMA, with_target=True)
-        sealed.append(Vault.seal(features, target, SCHEMA))
-    assert_others_are_read_as_before(*sealed)
 
 
 def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
@@ -125,18 +112,3 @@ def test_the_command_line_fits_and_predicts_files_with_dates(tmp_path, text_file
     shares = load_model(tmp_path / "m.dpf").predict_proba(pd.DataFrame({"seen": SEEN, "born": BORN}))
     found = pd.read_csv(tmp_path / "t.csv.p.csv")
     np.testing.assert_allclose(found[["probability_no", "probability_yes"]], shares)
-
-
-def test_a_fit_on_text_and_on_dates_is_the_same():
-    days = np.arange("2020-01-01", "2024-12-31", dtype="M8[D]")
-    y = np.where((days.astype(int) + 3) % 7 >= 5, "yes", "no")
-    schema = Schema({"day": Date("2020-01-01", "2024-12-31")}, Classes(["no", "yes"]), n_rows=len(days))
-    models = [
-        DPForestClassifier(schema, epsilon=8, random_state=0).fit(pd.DataFrame({"day": column}), y)
-        for column in (days.astype("M8[s]"), days.astype(str))
-    ]
-    shares = [model.predict_proba(pd.DataFrame({"day": days.astype("M8[s]")})) for model in models]
-    np.testing.assert_array_equal(*shares)
-    assert (models[0].classes_[shares[0].argmax(axis=1)] == y).mean() > 0.99  # by its weekday
-    assert models[0].feature_importances_.tolist() == [1.0]
-    assert models[0].n_features_in_ == 1

@@ -5,7 +5,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import dateutil.tz
-import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,10 +17,10 @@ from tests.support import naive
 from tests.support.columns import objects
 from tests.support.encoded import rows_of
 
-from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
+from dpforest import Categorical, Classes, Date, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.assume import assume_public
-from dpforest.records.columns import read_columns, read_target
+from dpforest.records.columns import read_columns
 from dpforest.records.dates import NO_DATE, derived_columns, to_seconds
 from dpforest.records.encoding import encode
 from dpforest.records.vault import Vault
@@ -246,12 +245,6 @@ def test_columns_that_are_declared_otherwise_are_refused_by_their_type(columns, 
             column_of(values, part)
 
 
-def test_dates_are_no_target():
-    for target in (Classes([0, 1]), Bounded(0, 1)):
-        with pytest.raises(TableError, match="The target 'target' is declared"):
-            read_target(DAYS[1], target)
-
-
 def test_a_date_read_off_the_rows_has_their_ends_as_bounds():
     moments = pd.to_datetime(["2024-01-05", "2024-03-01", None])
     columns = {"day": moments, "time": moments + pd.Timedelta("1s"), "one": moments[[0, 0, 0]], "none": moments[[2, 2, 2]]}
@@ -266,10 +259,3 @@ def test_a_date_read_off_the_rows_has_their_ends_as_bounds():
         "last": Date("9999-12-30", "9999-12-31"),
         "objects": Date("2024-01-05", "2024-01-09"),
     }
-
-
-def test_no_other_value_of_a_series_changes_how_one_is_read():
-    alone = to_seconds(nw.from_native(pa.chunked_array([["2024-02-29"]]), series_only=True))
-    for other in (*TEXTS, "x" * 10_000):
-        pair = to_seconds(nw.from_native(pa.chunked_array([[other, "2024-02-29"]]), series_only=True))
-        assert pair[1] == alone[0]

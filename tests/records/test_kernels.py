@@ -18,7 +18,6 @@ from tests.support.strategies import (
     SEEDS,
     WORDS,
     domains,
-    forests,
     levels,
     menus,
     mixed_table,
@@ -201,15 +200,6 @@ def test_squared_error_equals_its_exact_twin(children):
     assert SquaredError().score(np.array(table), Bounded(0, 1)) == expected
 
 
-@FIXED
-@given(forests(), SEEDS)
-def test_votes_of_a_forest_equal_their_twin(forest, seed):
-    rng = np.random.default_rng(seed)
-    forest = replace(forest, votes=rng.integers(0, 9, size=forest.counts.shape).astype(float))
-    codes = random_codes(forest.domain, int(rng.choice([0, 1, 7])), rng)
-    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
-
-
 @pytest.fixture
 def started_pools(monkeypatch):
     """Lists the thread pools that counting starts; every count is large enough for one."""
@@ -248,14 +238,6 @@ def test_a_forest_does_not_depend_on_the_size_of_blocks(monkeypatch):
     monkeypatch.setattr(MemoryCounter, "count_codes", lambda *query: n_queries.append(len(query[2])) or count_codes(*query))
     assert_same_forest(whole, fitted().forest_)
     assert n_queries == [1] * int((~whole.is_leaf).sum())
-
-
-def test_a_forest_does_not_depend_on_threads(monkeypatch, started_pools):
-    alone = fitted().forest_
-    assert not started_pools
-    monkeypatch.setattr("dpforest.fitting.effective_n_jobs", lambda n_jobs: 2)
-    assert_same_forest(alone, fitted().forest_)
-    assert started_pools
 
 
 def test_codes_lie_feature_by_feature_in_memory_whether_or_not_a_record_was_left_out():

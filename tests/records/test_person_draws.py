@@ -53,14 +53,6 @@ def test_a_person_keeps_all_rows_or_as_many_as_allowed():
     assert draw_rows(np.empty(0, dtype=np.int64), 7, Entropy()).shape == (0,)
 
 
-@pytest.mark.slow
-def test_rows_of_a_person_are_drawn_equally_often_wherever_they_stand():
-    persons = np.array([3, 0, 3, 3, -1, 0, 3])
-    kept = np.mean([draw_rows(persons, 2, Entropy(seed)) for seed in range(4000)], axis=0)
-    assert kept[[0, 2, 3, 6]] == pytest.approx([0.5] * 4, abs=0.04)
-    assert kept[[1, 4, 5]].tolist() == [1, 0, 1]
-
-
 def law_of_kept(persons, most):
     """Exact probabilities of the sets of kept rows, as places in the table."""
     rows_of = [np.flatnonzero(persons == person).tolist() for person in sorted({*persons.tolist()} - {-1})]

@@ -95,23 +95,6 @@ def test_weights_and_residuals_are_those_of_the_softmax_in_whole_units(table, se
     assert counter._weights.size == 0
 
 
-def test_before_any_tree_speaks_every_record_has_full_weight_and_residuals_are_its_class():
-    for n_classes, score in product([2, 3, 7, 10, 255, 1000], [0, -5, 1 << 29, -(1 << 29)]):
-        scores, share = np.full((n_classes, n_classes), score), MOST_WEIGHT // (n_classes - 1)
-        assert (weights_of(np.arange(n_classes), scores) == MOST_WEIGHT).all()
-        missed = residuals_of(classes(n_classes), 1, scores[0])
-        assert missed.tolist() == [-share, (n_classes - 1) * share, *[-share] * (n_classes - 2), MOST_WEIGHT]
-
-
-def test_a_record_that_the_trees_are_sure_about_weighs_nothing_and_one_they_are_wrong_about_everything():
-    scores = [[30_000, 0, 0]]
-    assert weights_of([0], scores) == [0]
-    assert weights_of([1], scores) == [MOST_WEIGHT]
-    # Being as wrong as a guess is enough for full weight; less wrong is less.
-    assert weights_of([1], [[1, 0, 0]]) == [MOST_WEIGHT]
-    assert weights_of([0], [[1, 0, 0]]) < MOST_WEIGHT
-
-
 @pytest.mark.parametrize("n_classes", [2, 300, MOST_CLASSES])
 def test_residuals_of_as_many_classes_as_are_accepted_do_not_overflow(n_classes):
     assert Sequential((Phase(1.0, 2),)).accepts(classes(n_classes))

@@ -8,14 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.support.chances import FAILURE, at_least, at_most
 from tests.support.laws import assert_drawn_from
-from tests.support.strategies import FIXED, SEEDS
 
-from dpforest.mechanisms import Entropy, entropy
-from dpforest.mechanisms.exact import draw_below
+from dpforest.mechanisms import Entropy
 from dpforest.records.coins import draw_kept, toss_coins
 
 STEPS = 1 << 20
@@ -55,20 +51,6 @@ def test_coins_that_run_out_of_words_go_on_with_the_same_words():
         assert done < 60
         assert toss_coins(words, cursor, done, 37_777, kept) == 60
         assert (kept.tolist(), int(cursor[0])) == (whole.tolist(), n_used)
-
-
-@FIXED
-@given(SEEDS, st.sampled_from([HALF, SMALL, ODD, LARGE]), st.integers(0, 3), st.integers(0, 3000))
-def test_a_sample_does_not_depend_on_how_many_words_are_fetched_at_once(seed, share, n_before, n_records):
-    found = []
-    for first, most in ((2048, 1 << 20), (1, 1), (3, 7)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(entropy, "FIRST_WORDS", first)
-            patch.setattr(entropy, "MOST_WORDS", most)
-            source = Entropy(seed)
-            source.run(draw_below, n_before, 1 << 16, np.empty(n_before, dtype=np.int64))
-            found.append(draw_kept(n_records, share, source).tolist())
-    assert found[1:] == found[:-1]
 
 
 @pytest.mark.parametrize("share", [HALF, SMALL, ODD], ids=str)

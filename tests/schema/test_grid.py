@@ -141,9 +141,6 @@ def test_bounds_at_the_ends_of_the_numbers_have_cuts_too(feature, scales):
     assert len(cuts) >= 1
 
 
-DAY = 86_400
-
-
 def turns(part, most=MOST_CUTS):
     return date_words(part, calendar_cuts(part, most))
 

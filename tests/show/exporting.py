@@ -58,7 +58,7 @@ def checked(model, found):
     shares = found[shares].to_numpy(float)
     clear, places = clearest(model, shares)
     texts = np.array(texts_of(model.schema_.target.labels), dtype=object)
-    assert [str(label) for label in found[label].to_numpy()[clear]] == [*texts[places][clear]]
+    assert [texts_of([each])[0] for each in found[label].to_numpy()[clear].tolist()] == [*texts[places][clear]]
     return shares
 
 

@@ -4,6 +4,8 @@ import datetime
 import hashlib
 import json
 import math
+import re
+import sys
 from itertools import product
 
 import duckdb
@@ -13,15 +15,36 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.conformance.postgres_server import as_root, write_table
-from tests.show.exporting import EXPORTS, agree, check, read, session
-from tests.support.fitted import fitted, with_buckets, with_dates, with_learnt_lists, with_mixed_categories, with_names
+from tests.show.exporting import EXPORTS, agree, by_onnx, chain_forest, check, checked, outputs, read, scored, session
+from tests.support.fitted import (
+    NAMES,
+    fitted,
+    with_buckets,
+    with_dates,
+    with_learnt_lists,
+    with_mixed_categories,
+    with_names,
+)
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
-from dpforest.errors import ParameterError
+from dpforest import (
+    Bounded,
+    Categorical,
+    Classes,
+    Date,
+    DPForestClassifier,
+    DPForestRegressor,
+    Numeric,
+    Schema,
+    load_model,
+)
+from dpforest.errors import DPForestError, ParameterError
 from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows
-from dpforest.show.export.json import forest_to_dict
-from dpforest.show.export.sql import column_names
+from dpforest.records.columns import read_columns
+from dpforest.records.encoding import encode
+from dpforest.show.export.json import forest_to_dict, texts_of
+from dpforest.show.export.onnx import input_names
+from dpforest.show.export.sql import added_names, column_names, sql_query
 from dpforest.show.plots.trees import Boxes
 from dpforest.show.report.content import inputs
 
@@ -76,6 +99,39 @@ def test_a_stored_model_predicts_the_same(make, tmp_path):
     assert (loaded.predict_proba(rows) == model.predict_proba(rows)).all()
     known = [[getattr(part, "n_values", None) for part in each.schema_.features.values()] for each in (model, loaded)]
     assert known[0] == known[1]
+
+
+def values_at_cuts(cuts):
+    """Values at cuts and on both sides of them, beyond all bounds, and missing."""
+    beyond = [np.inf, -np.inf, np.nan, 1e300, -1e300, 0.0, -0.0]
+    return np.concatenate([cuts, np.nextafter(cuts, -np.inf), np.nextafter(cuts, np.inf), beyond])
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_numbers_at_cuts_beyond_bounds_and_missing_are_encoded_alike(export):
+    features = {"x": Numeric(0.1, 7.3), "small": Numeric(-5, -4), "k": Numeric(3.5, 1003.5, integer=True)}
+    model = DPForestClassifier(Schema(features, Classes([True, False])), 9.0, recipe="jagannathan-2009")
+    model.fit(pd.DataFrame([[1.0, -4.5, 20.0]] * 6, columns=[*features]), [True, False] * 3)
+    columns = [values_at_cuts(cuts) for cuts in model.forest_.domain.cuts]
+    table = pd.DataFrame({name: np.resize(column, 200) for name, column in zip(features, columns, strict=True)})
+    check(model, table, export)
+
+
+def test_few_rows_and_many_or_deep_trees_or_none_are_walked_to_their_end():
+    model, table = fitted("fletcher-islam-2017", n_trees=500)
+    assert model.forest_.n_trees == 500
+    agree(by_onnx(model, table), model.predict_proba(table))
+    for n_rows in (0, 1):
+        assert by_onnx(fitted()[0], table[:n_rows]).shape == (n_rows, 2)
+    for depth in (14, 0):
+        forest, values = chain_forest(depth)
+        expected = forest.predict(np.searchsorted(forest.domain.cuts[0], values, side="right")[None].astype(np.uint8))
+        agree(outputs(forest, [values])["probabilities"], expected)
+        found = scored(sql_query(forest, "people"), pd.DataFrame({"x": values}))
+        agree(found[["probability_no", "probability_yes"]], expected)
+    small = model.forest_.without_children(np.flatnonzero(model.forest_.levels == 1))
+    found = scored(sql_query(small, "people"), table[:20])[["probability_no", "probability_yes"]]
+    agree(found, small.predict(encode(read_columns(table[:20], model.schema_), small.domain)))
 
 
 # Buckets
@@ -272,3 +328,153 @@ def test_hostile_names_are_kept_letter_by_letter_in_json():
     model, table = with_names()
     assert model.to_json().isascii()
     assert [feature["name"] for feature in read(model.to_json())["forest"]["features"]] == [*table.columns]
+
+
+# SQL
+
+
+def test_all_columns_and_rows_of_the_table_stay_also_those_that_are_alike():
+    model, table = fitted()
+    twice = pd.concat([table[:5], table[:5]], ignore_index=True).assign(note="kept")
+    found = scored(model.to_sql("people"), twice)
+    assert [*found.columns] == [*table.columns, "note", "place", "prediction", "probability_no", "probability_yes"]
+    assert (found["note"] == "kept").all()
+    agree(checked(model, found), model.predict_proba(twice[[*table.columns]]))
+
+
+def test_names_of_columns_differ_whatever_their_case_and_fit():
+    added = added_names(with_names()[0].forest_)
+    lowered = [name.lower() for name in [*column_names(tuple(NAMES)), *added]]
+    assert len(set(lowered)) == len(lowered)
+    assert all(len(name.encode()) <= 63 for name in added)
+
+
+# In a text as MySQL and some settings of PostgreSQL read it, the quote is the backslash's, and what follows a statement.
+HOOK = "\\'); DROP TABLE victim; --"
+UNSURE = [HOOK, "\\", "a\\\\b'", "line\r\nbreak\t\x7f", "plain"]
+
+
+def model_of_hooks():
+    """A model whose column, categories and labels hold backslashes, and rows with all of them."""
+    table = pd.DataFrame({HOOK: pd.Series(UNSURE * 8, dtype="str"), 'x\\"; DROP TABLE victim; --': np.arange(40.0)})
+    schema = Schema(dict(zip(table, (Categorical(UNSURE), Numeric(0, 40)), strict=True)), Classes(UNSURE))
+    model = DPForestClassifier(schema, recipe="jagannathan-2009", epsilon=50, random_state=0).fit(table, UNSURE * 8)
+    return model, table
+
+
+def test_a_backslash_in_a_category_label_or_name_is_one_in_duckdb():
+    model, table = model_of_hooks()
+    agree(checked(model, scored(model.to_sql("people"), table)), model.predict_proba(table))
+    assert "\\" not in re.sub('"(?:[^"]|"")*"', "", model.to_sql("people"))  # outside of the names of columns
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_a_backslash_is_one_in_postgresql_whatever_its_setting_takes_it_for(server, setting):
+    model, table = model_of_hooks()
+    with as_root(server) as root:
+        root.execute("DROP TABLE IF EXISTS people; DROP TABLE IF EXISTS victim; CREATE TABLE victim (x int)")
+        write_table(root, "people", pa.table(table.assign(place=range(len(table))).to_dict("list")))
+        root.execute(f"SET standard_conforming_strings = {setting}")
+        rows = root.execute(model.to_sql("people") + " ORDER BY place")
+        found = pd.DataFrame(rows.fetchall(), columns=[column.name for column in rows.description])
+        root.execute("TABLE victim")
+    agree(checked(model, found), model.predict_proba(table))
+
+
+def test_a_query_with_ids_gives_these_columns_and_orders_by_them():
+    model, rows = fitted()
+    rng = np.random.default_rng(1)
+    with_ids = rows.assign(**{"Prediction": rng.permutation(len(rows)), 'no\'te "x"': "same"})
+    with duckdb.connect() as connection:
+        connection.register("people", with_ids)
+        found = connection.execute(model.to_sql("people", ids=['no\'te "x"', "Prediction"])).df()
+    assert [*found.columns[:2]] == ['no\'te "x"', "Prediction"]
+    assert found["Prediction"].tolist() == list(range(len(rows)))
+    assert found.columns[2] == "prediction_2"  # databases ignore case
+    in_order = rows.iloc[np.argsort(with_ids["Prediction"].to_numpy())]
+    agree(found.iloc[:, 3:].to_numpy(float), model.predict_proba(in_order))
+
+
+def test_a_table_may_be_named_with_its_schema_and_in_quotes_hold_anything():
+    model, rows = fitted()
+    for name in ("main.people", "people", '"people"', 'main."people"'):
+        assert len(scored(model.to_sql(name), rows)) == len(rows)
+    name = '"my.table; DROP TABLE ""x"" --"'
+    assert len(scored(model.to_sql(name), rows, name)) == len(rows)
+    assert 'FROM "people; DROP TABLE x --" AS' in model.to_sql("people; DROP TABLE x --")
+
+
+def test_what_is_no_table_name_or_list_of_ids_is_refused():
+    model, _ = fitted()
+    for table in ("", "a..b", 'peo"ple', '"people', '"a"b', ".", None, 3, "a\0b"):
+        with pytest.raises(ParameterError, match=r"main\.people"):
+            model.to_sql(table)
+    for ids in ("id", ["id", "id"], [""], [3]):
+        with pytest.raises(ParameterError, match="each once"):
+            model.to_sql("people", ids=ids)
+
+
+# ONNX
+
+
+@pytest.mark.parametrize(
+    ("labels", "type_"),
+    [
+        (["b", "a"], "tensor(string)"),
+        ([3, 1], "tensor(int64)"),
+        ([True, False], "tensor(bool)"),
+        ([0.5, 2], "tensor(double)"),
+        ([("a", 1), datetime.date(2024, 1, 2)], "tensor(string)"),
+        ([2**70, 1], "tensor(double)"),
+        ([2**70 + 1, 1], "tensor(string)"),
+    ],
+)
+def test_labels_have_their_own_type_or_text(labels, type_):
+    schema = Schema({"x": Numeric(0, 1)}, Classes(labels))
+    model = DPForestClassifier(schema, epsilon=50).fit(np.array([[0.1], [0.9]] * 50), labels * 50)
+    types = {node.name: node.type for node in session(model.to_onnx()).get_outputs()}
+    assert types == {"label": type_, "probabilities": "tensor(double)"}
+    found = outputs(model.forest_, [[0.1, 0.9]])["label"].tolist()
+    expected = model.predict_proba([[0.1], [0.9]]).argmax(axis=1)
+    assert found == [(texts_of(labels) if type_ == "tensor(string)" else labels)[index] for index in expected]
+
+
+def test_texts_of_values_are_unique():
+    texts = texts_of([1, "1", "1 (int)", True and 2, (1,), "(1,)"])
+    assert texts == ["1 (int) (int)", "1", "1 (int)", "2", "(1,) (tuple)", "(1,)"]
+    assert texts_of(["\ud800", "\\ud800"]) == ["\\ud800 (str)", "\\ud800"]
+
+
+def test_an_empty_text_that_is_listed_is_itself():
+    schema = Schema({"x": Categorical(["", "a"])}, Classes(["n", "y"]))
+    table = pd.DataFrame({"x": np.array(["", "a", None, "b"] * 5, dtype=object)})
+    model = DPForestClassifier(schema, epsilon=50, recipe="jagannathan-2009").fit(table, ["n", "y", "y", "n"] * 5)
+    found = outputs(model.forest_, [["", "a", "b"]])["probabilities"]
+    agree(found, model.predict_proba(table[["x"]].iloc[[0, 1, 3]]))
+
+
+def test_hostile_names_become_inputs_and_metadata_is_public():
+    model, table = with_names()
+    table = table[table["\N{GRINNING FACE}"].notna()]  # the empty text is one of its categories, so it cannot say "missing"
+    agree(by_onnx(model, table), model.predict_proba(table))
+    names = [node.name for node in session(model.to_onnx()).get_inputs()]
+    assert len(set(names)) == len(NAMES)
+    assert not {"label", ""} & {*names}
+    assert input_names(("age", "", "label", "_1", "input_1")) == ["age", "input_1_", "input_2", "_1", "input_1"]
+    content = session(fitted()[0].to_onnx()).get_modelmeta().custom_metadata_map
+    assert set(content) == {"produced_by", "features", "inputs", "classes"}
+    assert json.loads(content["classes"]) == ["no", "yes"]
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(DPForestError, match=r"dpforest\[onnx\]"):
+        fitted()[0].to_onnx()
+
+
+def test_a_regressor_fitted_on_one_feature_is_scored():
+    schema = Schema({"x": Numeric(0, 1)}, Bounded(0, 10))
+    rows = np.linspace(0, 1, 60)[:, None]
+    model = DPForestRegressor(schema, epsilon=10).fit(rows, 10 * rows[:, 0])
+    agree(outputs(model.forest_, [rows])["prediction"][:, 0], model.predict(rows))

@@ -24,7 +24,7 @@ from dpforest.schema import Format
 from dpforest.show.charges import MOST_BLOCKS, grouped_charges, picture
 from dpforest.show.report import write_report
 from dpforest.show.report.content import certainty, guarantee, report_content
-from dpforest.show.report.drawing import MOST_EFFECTS, Drawing, effects_content, effects_section, script_json, signed
+from dpforest.show.report.drawing import MOST_EFFECTS, Drawing, effects_section, script_json, signed
 from dpforest.show.report.html import LabelWriter
 
 TWO_MEGABYTES = 2_000_000
@@ -267,7 +267,7 @@ def test_effects_on_page_and_twin_are_those_of_the_model(tmp_path):
     assert same["bands"] == pytest.approx(part.bands)
     assert lacks(words, signed(part.effects[0], part.bands[0]), "probability of 1") == []
     assert np.array(twin["effects"]["pairs"][0]["effects"]).shape == found.pairs[0].effects.shape
-    assert set(effects_content(found)) == {"outputs", "scale", "base", "features", "pairs", "no_band"}
+    assert set(twin["effects"]) == {"outputs", "scale", "base", "features", "pairs", "no_band"}
     for drawn in effects_section(found)["pictures"]:
         assert drawn["marks"]
         assert all(mark["start"] <= mark["stop"] and mark["said"] for mark in drawn["marks"])

@@ -52,15 +52,13 @@ def weighted(forest: Forest, given: Any, ledger: Ledger, n_rows: int | None = No
         return forest
     assert isinstance(forest.target, Classes)
     check_class_weight(given, forest.target)
-    weights = _balanced(forest, ledger, n_rows) if isinstance(given, str) else _listed(given, forest.target)
+    if isinstance(given, str):
+        weights = _balanced(forest, ledger, n_rows)
+    else:  # 1 if none is given, as in scikit-learn
+        weights = np.array([float(given.get(label, 1.0)) for label in forest.target.labels])
     if forest.link == "softmax":  # shares are exponentials of sums over trees, so one tree adds the logarithms
         return replace(forest, votes=forest.votes + np.where(forest.trees[:, None] == 0, np.log(weights), 0.0))
     return replace(forest, votes=forest.votes * weights)
-
-
-def _listed(given: dict[Any, float], target: Classes) -> np.ndarray:
-    """The weight of each class ``(n_classes,)``: 1 if none is given, as in scikit-learn."""
-    return np.array([float(given.get(label, 1.0)) for label in target.labels])
 
 
 def _balanced(forest: Forest, ledger: Ledger, n_rows: int | None) -> np.ndarray:

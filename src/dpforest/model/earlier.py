@@ -53,7 +53,8 @@ class Earlier:
         parts = {f"column {name!r}": (part, schema.features[name]) for name, part in own.features.items()}
         for what, (then, now) in {**parts, "the target": (own.target, schema.target)}.items():
             if then != now:
-                raise SchemaError(f"In the earlier model {what} is {_words(then)}, and in this schema {_words(now)}. {SAME}")
+                words = [shortened(repr(part)) for part in (then, now)]
+                raise SchemaError(f"In the earlier model {what} is {words[0]}, and in this schema {words[1]}. {SAME}")
         return replace(schema, features={name: schema.features[name] for name in own.features})
 
     @property
@@ -82,7 +83,3 @@ class Earlier:
         own = self.privacy
         said = own.epsilon, own.delta, own.unit, own.holds, own.recipe, self.trained_on, self.digest, own.row_epsilon
         return (*own.earlier, Before(*said))
-
-
-def _words(part: Any) -> str:
-    return shortened(repr(part))

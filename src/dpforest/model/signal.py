@@ -121,17 +121,10 @@ class Signal:
         if self.release == "lead":
             content |= {"lead": max(float(held.leads[0]), 0.0), "lead_band": NORMAL_95 * float(held.lead_deviations[0])}
         ends = [end[0].tolist() if self.has_noise else [None] * held.n_values for end in held.shares]
-        shares = np.clip(held.counts[0] / size, 0, 1)
-        return content | self._described(shares.tolist(), *ends)
-
-    def _described(self, shares: list[float], lows: list[Any], highs: list[Any]) -> dict[str, Any]:
-        target = self.forest.target
+        shares, target = np.clip(held.counts[0] / size, 0, 1).tolist(), self.forest.target
         if isinstance(target, Bounded):
-            low, high = (None if end[1] is None else float(target.mean_of(end[1])) for end in (lows, highs))
-            mean = float(target.mean_of(shares[1]))
-            return {"mean": mean, "low": low, "high": high, "lower": target.lower, "upper": target.upper}
-        rows = [
-            {"label": label, "share": share, "low": low, "high": high}
-            for label, share, low, high in zip(target.labels, shares, lows, highs, strict=True)
-        ]
-        return {"classes": rows, "leader": target.labels[int(np.argmax(shares))]}
+            mean, low, high = (None if each[1] is None else float(target.mean_of(each[1])) for each in (shares, *ends))
+            return content | {"mean": mean, "low": low, "high": high, "lower": target.lower, "upper": target.upper}
+        names = ("label", "share", "low", "high")
+        rows = [dict(zip(names, row, strict=True)) for row in zip(target.labels, shares, *ends, strict=True)]
+        return content | {"classes": rows, "leader": target.labels[int(np.argmax(shares))]}

@@ -135,11 +135,19 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         self.budget = budget
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
-        """Search on a table and its target, or on any table that ``DPForestClassifier.fit`` takes without a target.
+        """Search on a table. What parameters decide is checked before anything is spent.
 
-        Rows of a table that is not in memory are read once and kept here. What parameters decide is checked before
-        anything is spent. Below an epsilon of about 0.01, what a run has left for a release may be less than noise can be
-        made for: the search then ends with an error, and stays charged.
+        Below an epsilon of about 0.01, what a run has left for a release may be less than noise can be made for: the search
+        then ends with an error, and stays charged.
+
+        Parameters
+        ----------
+        X
+            A table, as ``DPForestClassifier.fit`` takes it; rows that are not in memory are read once and kept here.
+        y
+            The target of each row; None if it is a column of ``X``.
+        client
+            A client of a Dask cluster whose workers read Parquet files.
         """
         schema = self.estimator.schema if isinstance(getattr(self.estimator, "schema", None), Schema) else None
         is_away = client is not None or is_elsewhere(X)

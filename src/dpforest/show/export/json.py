@@ -14,7 +14,7 @@ from dpforest.schema import LONGEST_TEXT, Categorical, Date
 from dpforest.schema.domain import Domain
 from dpforest.schema.grid import MOST_TABLED
 
-LARGEST_WHOLE = 1 << 63
+HALF = 1 << 63  # whole numbers of 64 bits are below it, and not below its negative
 
 
 def kind_of(values: Sequence[Hashable]) -> str:
@@ -26,7 +26,7 @@ def kind_of(values: Sequence[Hashable]) -> str:
         return "text"
     if all(isinstance(value, bool) for value in values):
         return "boolean"
-    if all(isinstance(value, int) and not isinstance(value, bool) and _fits(value) for value in values):
+    if all(isinstance(value, int) and not isinstance(value, bool) and -HALF <= value < HALF for value in values):
         return "whole"
     return "number" if all(_is_double(value) for value in values) else "mixed"
 
@@ -34,10 +34,6 @@ def kind_of(values: Sequence[Hashable]) -> str:
 def is_number(values: Sequence[Hashable]) -> bool:
     """Whether all values are numbers or booleans that doubles tell apart."""
     return all(_is_double(value) for value in values)
-
-
-def _fits(value: int) -> bool:
-    return -LARGEST_WHOLE <= value < LARGEST_WHOLE
 
 
 def _is_double(value: Any) -> bool:
@@ -61,16 +57,13 @@ def texts_of(values: Sequence[Hashable]) -> list[str]:
     order = sorted(range(len(values)), key=lambda index: (not isinstance(values[index], str), texts[index] != values[index]))
     for index in order:
         value = values[index]
-        text = texts[index] if isinstance(value, str) else _text_of(value)
+        text = texts[index] if isinstance(value, str) else valid_text(str(value))
+        text = text.lower() if isinstance(value, bool) else text
         while text in taken:
             text += f" ({type(value).__name__})"
         taken.add(text)
         texts[index] = text
     return texts
-
-
-def _text_of(value: Hashable) -> str:
-    return str(value).lower() if isinstance(value, bool) else valid_text(str(value))
 
 
 def valid_text(text: str) -> str:
@@ -85,9 +78,8 @@ def none_code(categories: Sequence[Hashable]) -> int:
 
 def json_value(value: Any) -> Any:
     """A value as JSON holds it: a tuple as ``{"tuple": [...]}``, what else it lacks as ``{"type": ..., "text": ...}``."""
-    if value is None or isinstance(value, str | bool) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    if type(value) is int:
+    is_finite = type(value) is int or (isinstance(value, float) and math.isfinite(value))
+    if value is None or isinstance(value, str | bool) or is_finite:
         return value
     if type(value) is tuple:
         return {"tuple": json_value(list(value))}
@@ -188,7 +180,6 @@ def json_text(model: Any, forest: Forest) -> str:
 def forest_to_dict(forest: Forest) -> dict[str, Any]:
     """A forest as plain values, ready for JSON: its features with their codes, its distinct splits, its nodes."""
     splits = Splits.of(forest)
-    conditions = [_conditions(forest.domain, split) for split in splits.distinct]
     return {
         "n_trees": forest.n_trees,
         "depth": forest.depth,
@@ -197,7 +188,7 @@ def forest_to_dict(forest: Forest) -> dict[str, Any]:
         "target": json_value(forest.target.to_dict()),
         "features": [_feature(forest.domain, feature) for feature in range(forest.domain.n_features)],
         "splits": [{"feature": split.feature, "routes": split.routes.tolist()} for split in splits.distinct],
-        "nodes": _nodes(forest, splits, conditions),
+        "nodes": _nodes(forest, splits),
         **({"vote_noise": forest.vote_noise.tolist()} if len(forest.vote_noise) else {}),
     }
 
@@ -214,13 +205,11 @@ def _feature(domain: Domain, feature: int) -> dict[str, Any]:
     return content | {"codes": LIST_RULE if part.categories else BUCKET_RULE} if part.by_text else content
 
 
-def _conditions(domain: Domain, split: Split) -> list[str]:
-    """For each child of a split, in words, the condition that leads to it; "never" where no value does."""
-    n_children = int(split.routes.max()) + 1
-    return [domain.describe(split.feature, split.routes == child) for child in range(n_children)]
-
-
-def _nodes(forest: Forest, splits: Splits, conditions: list[list[str]]) -> list[dict[str, Any]]:
+def _nodes(forest: Forest, splits: Splits) -> list[dict[str, Any]]:
+    conditions = [
+        [forest.domain.describe(split.feature, split.routes == child) for child in range(int(split.routes.max()) + 1)]
+        for split in splits.distinct
+    ]
     children: list[list[int]] = [[] for _ in range(forest.n_nodes)]
     for node in np.flatnonzero(forest.parents >= 0).tolist():
         children[forest.parents[node]].append(node)

@@ -39,7 +39,8 @@ def sql_query(forest: Forest, table: str, ids: Sequence[str] = ()) -> str:
 
     With ``ids`` it gives these columns of each row instead of all, and orders the rows by them: a table has no order.
     """
-    _check_ids(ids)
+    if isinstance(ids, str) or not all(isinstance(name, str) and name for name in ids) or len(set(ids)) < len(ids):
+        raise ParameterError("The columns of ids are a list of names, each once.")
     columns = column_names(forest.domain.column_names)
     values = [_clean(feature, columns[feature.column]) for feature in forest.domain.derived]
     codes = [_code(forest.domain, feature) for feature in range(len(values))]
@@ -55,11 +56,6 @@ def sql_query(forest: Forest, table: str, ids: Sequence[str] = ()) -> str:
         f"SELECT {', '.join(keys) or f'{ROWS}.*'}, {SCORES}.*\nFROM {_table_name(table)} AS {ROWS}\n"
         f"CROSS JOIN LATERAL (\n{query}\n) AS {SCORES}{order}"
     )
-
-
-def _check_ids(ids: Sequence[str]) -> None:
-    if isinstance(ids, str) or not all(isinstance(name, str) and name for name in ids) or len(set(ids)) < len(ids):
-        raise ParameterError("The columns of ids are a list of names, each once.")
 
 
 def column_names(features: tuple[str, ...]) -> list[str]:

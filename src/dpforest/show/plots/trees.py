@@ -86,7 +86,9 @@ class Boxes:
         level, is_binary = int(self.whole.levels[node]), len(children) == 2
         question = [f"{drawable(self.whole.domain.names[self.whole.features[node]], IN_BOX)}?"]
         if is_binary:
-            question = _joined(question[0][:-1], f"{self.condition(node, 0, IN_BOX)}?")
+            name, condition = question[0][:-1], f"{self.condition(node, 0, IN_BOX)}?"
+            is_wide = canvas.runs_leftward(name) or width(name) + width(condition) >= IN_BOX
+            question = [name, condition] if is_wide else [f"{name} {condition}"]
         if level == self.max_depth and self.speaks:
             return Box(question + self._says(node), edge, "cut", paint=paint)
         if level == self.max_depth:
@@ -137,12 +139,6 @@ class Boxes:
 def _is_painted(box: Box) -> bool:
     """Whether a box is drawn whose colour means something."""
     return box.paint is not None or any(map(_is_painted, box.children))
-
-
-def _joined(name: str, condition: str) -> list[str]:
-    """The lines of a question: one if there is room, else name and condition apart."""
-    apart = canvas.runs_leftward(name) or width(name) + width(condition) >= IN_BOX
-    return [name, condition] if apart else [f"{name} {condition}"]
 
 
 class Paints(NamedTuple):

@@ -5,7 +5,6 @@ Pictures of effects need no script: a template writes them as SVG, in a box of 3
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,16 +26,6 @@ MOST_EFFECTS, MOST_OPEN, MOST_BARS, MOST_VALUES = 24, 4, 12, 40
 LEFT, RIGHT, TOP, BOTTOM, MISSING = 46.0, 304.0, 8.0, 156.0, 325.0
 LEFT_OF_BARS, ROW = 120.0, 15.0
 SCALES = {"log-odds": "log-odds of", "probability": "probability of", "target": "predicted"}
-
-
-def effects_content(found: Effects) -> dict[str, Any]:
-    """The effects as plain values, ready for JSON."""
-    pairs = [
-        asdict(replace(pair, effects=np.empty(0), bands=None))
-        | {"effects": pair.effects.tolist(), "bands": None if pair.bands is None else pair.bands.tolist()}
-        for pair in found.pairs
-    ]
-    return asdict(replace(found, pairs=())) | {"pairs": pairs}
 
 
 def effects_section(found: Effects) -> dict[str, Any]:

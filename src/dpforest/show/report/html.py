@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +26,7 @@ from dpforest.show.export.json import forest_to_dict
 from dpforest.show.report import attached
 from dpforest.show.report.attached import budget_page_content, curve_of
 from dpforest.show.report.content import report_content
-from dpforest.show.report.drawing import Drawing, effects_content, effects_section, script_json
+from dpforest.show.report.drawing import Drawing, effects_section, script_json
 from dpforest.show.report.evaluations import checked, evaluation_section
 
 REPORT, OF_BUDGETS = ({"format": name, "version": 1} for name in ("dpforest-report", "dpforest-budget-report"))
@@ -126,7 +127,7 @@ def write_report(
     ``evaluation`` an ``Evaluation`` of this model, or what ``dpforest evaluate --json`` prints.
     """
     twin, effects = twin_of(path), effects_of(model.forest_, model.ledger_)
-    content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": effects_content(effects)}
+    content = report_content(model, audit, about, budget, effects, evaluation) | {"effects": asdict(effects)}
     drawing, ledger = Drawing(Signal.of(model.forest_, model.ledger_)).to_dict(), content["ledger"]
     data = {
         "ledger": _labelled(ledger["picture"]), "forest": drawing, "bounded": math.isfinite(ledger["spent"]),
@@ -187,15 +188,11 @@ def _labelled(block: dict[str, Any]) -> dict[str, Any]:
 
 def _twin_text(model: Any, content: dict[str, Any]) -> str:
     """The twin as JSON text: the content of the page, the whole ledger, every tree and the draft of a registry entry."""
+    deployment = environment().get_template("registry.json").render(content)
     whole = {
-        **REPORT, **content, "deployment": deployment(content),
+        **REPORT, **content, "deployment": json.loads(deployment),
         "schema": model.schema_.to_dict(), "whole_ledger": model.ledger_.to_dict(),
     }  # fmt: skip
     # Trees are for programs: without line breaks they take half the room.
     parts, trees = to_json(whole, indent=1), to_json(forest_to_dict(model.forest_))
     return f'{parts.rstrip().removesuffix("}").rstrip()},\n "trees": {trees}\n}}\n'
-
-
-def deployment(content: dict[str, Any]) -> dict[str, Any]:
-    """The draft of an entry in a public registry of deployments of differential privacy."""
-    return json.loads(environment().get_template("registry.json").render(content))
