@@ -7,7 +7,7 @@ import pytest
 from tests.support import naive
 from tests.support.targets import NUMBER, classes
 
-from dpforest.errors import AccountingError, ParameterError
+from dpforest.errors import AccountingError
 from dpforest.parts.criteria import (
     UNITS,
     Balance,
@@ -366,14 +366,6 @@ def test_a_mixture_weighs_its_parts_by_their_widths():
     mixture, tables = CLASS_CRITERIA["gini+max/2"], all_tables(2, 2, 6)
     parts = GiniCount().score(tables, classes(2)) / 128 + MaxOperator().score(tables, classes(2)) / 2
     np.testing.assert_allclose(mixture.score(tables, classes(2)), mixture.bound().width / 1.5 * parts, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "parts", [(), ((GiniCount(), 0),), ((GiniCount(), 0.5),), ((SquaredError(), 1), (SoftAgreement(), 1))]
-)
-def test_a_mixture_whose_bound_would_not_be_the_sum_of_its_parts_is_refused(parts):
-    with pytest.raises(ParameterError, match="A mixture needs criteria"):
-        Mixture(parts)
 
 
 @pytest.mark.parametrize("target", [classes(3), NUMBER])

@@ -48,8 +48,7 @@ class Direction:
 
     def in_steps(self, slope: float) -> list[np.ndarray]:
         """The votes of each feature's codes in whole steps, each ``(n_codes, 2)``, which add ``slope`` times the score."""
-        steps = in_steps(slope * np.concatenate([values for _, values in self.values]))
-        return np.split(steps, np.cumsum([len(values) for _, values in self.values[:-1]]))
+        return [in_steps(slope * values) for _, values in self.values]
 
 
 def linear_maps(domain: Domain, grid: Grid, categories: bool) -> Maps:
