@@ -26,16 +26,7 @@ from tests.support.fitted import (
     with_names,
 )
 
-from dpforest import (
-    Bounded,
-    Categorical,
-    Classes,
-    Date,
-    DPForestClassifier,
-    Numeric,
-    Schema,
-    load_model,
-)
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows
