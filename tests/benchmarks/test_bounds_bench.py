@@ -1,19 +1,18 @@
 """The benchmark on bounds: same rows with looser bounds, fair comparisons, and a page that follows from kept rows."""
 
-import json
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.benchmarks.small import BENCH, kept, said_by, toy
+from tests.benchmarks.small import BENCH, toy
 
-from benchmarks.bounds import cases, goals, loosening, report, worker
+from benchmarks.bounds import cases, goals, loosening, worker
 from benchmarks.bounds import run as bounds
 from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FOREST, SEEDS, TABLES, case_of
 from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
-from benchmarks.core.results import Case, finished, read_rows
+from benchmarks.core.results import finished, read_rows
 from dpforest import Bounded, Numeric
 
 pytestmark = pytest.mark.slow
@@ -181,35 +180,6 @@ def test_goals_are_judged_by_rows():
 # The page
 
 
-def made_up():
-    """Rows of every kind and system on two tables, and of the cost."""
-    for case in EVERY:
-        if case.dataset in ("adult", "abalone") and case.system != COST:
-            yield row(case, 0.8 - 0.01 * KINDS.index(case.variant) + case.seed / 10_000)
-    runs = {BEFORE: [0.1, 0.2], AUTO: [0.11, 0.22], f"{AUTO}, {NONE}": [0.1, 0.3]}
-    cost = {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1}
-    yield from (case.to_dict() | cost for case in cases._cost_cases())
-
-
-def test_the_page_is_made_from_rows(tmp_path):
-    absent = Case.of("bounds", "pima", AUTO, NONE, 300, epsilon=1.0, delta=0.0, loosened=FEATURES)
-    results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path)
-    page = report.write(results, tmp_path / "page").read_text("utf-8")
-    for said in (
-        f"from\n{len(list(made_up())):,} measured rows",
-        "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |",
-        "(adult, ε = 0.1, δ = 0)",
-        "| 100 x 5 | auto | 165 ms |",
-        "no / such table",
-        "**Not all cells are measured yet.**",
-    ):
-        assert said in page
-    pytest.importorskip("matplotlib")
-    for name in ("changes", "systems"):
-        assert f"(bounds-{name}.png)" in page
-        assert (tmp_path / "page" / f"bounds-{name}.png").stat().st_size > 5000
-
-
 def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from():
     rows = list(finished(read_rows(BENCH / "bounds.jsonl")).values())
     ours = [row for row in rows if row["system"] in (AUTO, BEFORE)]
@@ -219,19 +189,3 @@ def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from(
     # As a sentence of the page says where goals without delta are missed.
     pure = [row["passes"] for row in ours if row["system"] == AUTO and row["parameters"]["delta"] == 0]
     assert sum(passes == 0 for passes in pure) > len(pure) / 2
-
-
-def test_the_command_goes_on_where_it_ended(toys, tmp_path, monkeypatch):
-    measured = []
-
-    def measure(case, sources, python):
-        measured.append(case)
-        return row(case, 0.7)
-
-    monkeypatch.setattr(bounds, "measure", measure)
-    words = ["bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
-    said_by(*words, "--report", str(tmp_path / "page"), "--no-plots")
-    assert (tmp_path / "page" / "bounds.md").exists()
-    n_measured = len(measured)
-    assert json.loads(said_by(*words, "--json"))[0]["section"] == "Goals"
-    assert len(measured) == n_measured == len(cases.wanted(True, ("auto",)))

@@ -15,7 +15,7 @@ from benchmarks.core.trials import Folds, HeldOut, run
 from benchmarks.papers import balance, views
 from benchmarks.papers import report as papers_report
 from benchmarks.papers import run as papers
-from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF, Cell, Sentence, Table
+from benchmarks.papers.base import DP_ERT, Cell, Sentence, Table
 from benchmarks.papers.lines import Line, is_printed_for
 from benchmarks.papers.rules import Above, BestAbove, Between, Halves, LaterPeak, Peak, Pick, Reader, Trend, pick
 from benchmarks.papers.run import QUESTIONS
@@ -186,34 +186,6 @@ def table_of(name):
     return next(pair for pair in TABLES if pair[1].name == name)
 
 
-def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
-    question, table = table_of("linear-depth")
-    cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
-    results = kept(made_up(question, table, cell, (0.8, 0.9)), tmp_path)
-    (shown,) = papers_report.side_by_side(results)
-    assert (shown["paper"], shown["splits"]) == ("77.2", "2")
-    assert shown["private"] == shown["as printed"] == shown["auto"] == "85.0 ± 7.1"
-    page = papers_report.write(results, tmp_path).read_text("utf-8")
-    assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
-    assert "| [linear-depth](#linear-depth) | adult:us | dong-2022 | 77.2 | **1 of 1** (+7.8) |" in page
-    assert '<a id="linear-depth"></a>' in page
-
-
-def test_less_error_is_better_and_printed_differences_and_charges_are_compared(tmp_path):
-    question, table = table_of("diprime-classification")
-    cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
-    page = papers_report.write(kept(made_up(question, table, cell, (0.9,)), tmp_path), tmp_path).read_text("utf-8")
-    assert "(#diprime-classification) | banknote | consul-2020 | 7.2 | 0 of 1 (-2.8) |" in page
-    (question, table), rows = TABLES[0], []
-    for system, accuracy in ((DPDF, 0.9), (DIFFPID3, 0.7)):
-        cell = next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
-        rows += made_up(question, table, cell, (accuracy,))
-    page = papers_report.write(kept(rows, tmp_path), tmp_path).read_text("utf-8")
-    assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
-    assert "| 20.0 at ε = 0.1 |" in page
-    assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
-
-
 # What is quoted
 
 
@@ -370,23 +342,6 @@ def test_systems_are_compared_at_the_same_place_and_column():
     errors = {"a": 0.1, "b": 0.2}  # less is better
     lines = [line(name, metric="error", figures={"private": value}, epsilon=1) for name, value in errors.items()]
     assert holds(Above(pick("a"), pick("b")), lines) == [True]
-
-
-def test_views_of_a_table_are_alike_only_in_different_tables():
-    one = line("a", "adult:data", figures={"private": 0.9}, epsilon=1)
-    other = line("b", "adult:complete", figures={"private": 0.8}, epsilon=1)
-    reader = Reader({"one": [one], "other": [other]}, "one", "private")
-    assert Above(pick("a"), pick("b", table="other")).places(reader) == [True]
-    assert holds(Above(pick("a"), pick("b")), [one, other]) == []
-
-
-def test_a_lead_is_of_the_printed_form_over_the_printed_form():
-    """Published with published and private with private, not the printed form of one with the private form of another."""
-    dpdf = line(DPDF, "nursery", figures={"published": 0.9, "private": 0.8}, epsilon=1.0, n_trees=1, depth=4)
-    other = line(DIFFPID3, "nursery", figures={"published": 0.65, "private": 0.79}, epsilon=1.0, depth=4)
-    table = BY_NAME["dpdf-accuracy"]
-    (lead,) = (row for row in said(table, {table.name: [dpdf, other]}) if "25 points above" in row["what it says"])
-    assert (lead["holds as printed"], lead["holds privately"]) == ("25.0 at ε = 1", "1.0 at ε = 1")
 
 
 def test_a_sentence_that_cannot_be_looked_at_is_left_out():

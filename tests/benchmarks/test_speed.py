@@ -4,18 +4,15 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.benchmarks.small import kept, said_by
 
 from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
 from benchmarks.core.machine import machine
 from benchmarks.core.process import ROOT, Worker
-from benchmarks.core.results import NotMeasured, key
-from benchmarks.speed import cases, floor, goals, report, run, worker
+from benchmarks.core.results import NotMeasured
+from benchmarks.speed import cases, floor, run, worker
 from benchmarks.speed.cases import FULL, QUICK, foreseen, wanted
 from benchmarks.speed.fresh import first_fit_runs, import_runs
 from benchmarks.speed.goals import GOALS, Figures
@@ -27,14 +24,6 @@ pytestmark = pytest.mark.slow
 
 MACHINE = machine(*run.LIBRARIES)
 HAS_LIGHTGBM = importlib.util.find_spec("lightgbm") is not None
-TINY = replace(
-    QUICK,
-    n_rows=400,
-    step=(40, 400),
-    default_step=(50, 400),
-    axes={"n_rows": (40, 400), "n_features": (20,), "n_trees": (10,), "depth": (6,)},
-    growing=(cases.DISJOINT, cases.LIGHTGBM),
-)
 
 
 def row(case, seconds, **more):
@@ -237,15 +226,6 @@ def test_a_case_that_fails_or_whose_library_is_missing_is_a_row_with_the_reason(
     assert workers.asked == []
 
 
-def test_long_cells_of_growth_are_skipped_but_those_of_goals_are_not():
-    known = [row(FULL.case(cases.FOREST, "fit", n_rows=100_000), 50.0), row(FULL.case(cases.FOREST, "fit"), 500.0)]
-    workers = Silent()
-    skipped = a_run(workers, known).measure(FULL.case(cases.FOREST, "fit", n_trees=50))
-    assert "about 2500 s" in skipped["skipped"]
-    assert workers.asked == []
-    assert "seconds" in a_run(workers, known[:1]).measure(FULL.case(cases.FOREST, "fit"))
-
-
 # What is made of it
 
 
@@ -272,58 +252,3 @@ def test_verdicts_follow_from_rows():
     assert verdicts["warm fit of 100 rows x 5 features, median"] == MISSED
     assert OPEN not in verdicts.values()
     assert {line["verdict"] for line in verdicts_of([]).values()} == {OPEN}
-
-
-HEADS = ("What people run", "Goals", "All systems", "Growth", "Small things", "Where the time of a fit goes", "Settings")
-
-
-def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed(tmp_path):
-    pytest.importorskip("matplotlib")
-    text = report.write(kept(rows_of(FULL), tmp_path), tmp_path).read_text()
-    for name in ("speed-growth.png", "speed-memory.png"):
-        assert (tmp_path / name).stat().st_size > 1_000
-    assert [head for head in (*HEADS, "The machine") if f"\n## {head}\n" not in text] == []
-    for said in ("| missed |", "| met |", "](speed-growth.png)", "](speed-memory.png)", "bagging_fraction=0.632"):
-        assert said in text
-    # The best of what people run is marked, whoever it is; no other was trained on eight million rows.
-    assert "| LightGBM, 100 rounds | 1,000,000 | 10.0 s | 1.00x | **0.8000** |" in text
-    assert "| auto, own plan | 1,000,000 | **100 ms** | 100x | 0.7000 |" in text
-    assert "| auto, own plan, delta | 8,000,000 | 100 ms | - | 0.7000 |" in text
-    assert "What people run" not in report.page([row for row in rows_of(FULL) if row["system"] not in cases.BY_DEFAULT])
-    assert "This is a quick run" in report.page(rows_of(QUICK))
-    assert "This is a quick run" not in report.page(rows_of(QUICK) + rows_of(FULL))
-
-
-def test_a_page_names_what_is_not_there_and_why_and_who_else_used_the_machine():
-    rows = rows_of(FULL)
-    assert "Others used the machine" not in report.page(rows)
-    skipped = next(row for row in rows if row["parameters"]["n_trees"] == 500)
-    del skipped["seconds"]
-    skipped["skipped"] = "about 90 s a run"
-    absent = next(row for row in rows if row["variant"] == "file fit")
-    absent["absent"] = "no such thing"
-    other = rows[0]["machine"] | {"processor": "another"}
-    text = report.page([rows[0] | {"load_before_case": 2.9, "machine": other}, *rows[1:]])
-    for said in ("about 90 s a run", "no such thing", "| not measured |", "while 1 of these rows"):
-        assert said in text
-    assert "| fact | machine 1 | machine 2 |" in text
-    assert "# Speed and memory" in report.page([])
-
-
-@pytest.mark.night
-def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
-    monkeypatch.setattr(cases, "QUICK", TINY)
-    monkeypatch.setattr(goals, "QUICK", TINY)
-    results, page = tmp_path / "rows.jsonl", tmp_path / "page"
-    arguments = ["speed", "--quick", "--results", str(results), "--report", str(page)]
-    assert "Goals" in said_by(*arguments, "--only", "growth", "--repeats", "1")
-    rows = [json.loads(line) for line in results.read_text().splitlines()]
-    expected = Counter(key(case.to_dict()) for case in wanted(TINY, ("growth",)))
-    assert Counter(key(row) for row in rows) == expected
-    assert all("seconds" in row for row in rows if row["system"] == cases.DISJOINT)
-    text = (page / "speed.md").read_text()
-    said_by(*arguments, "--render", "--no-plots", "--json")
-    assert len(results.read_text().splitlines()) == len(rows)
-    assert [line for line in text.splitlines() if ".png" not in line and line] == [
-        line for line in (page / "speed.md").read_text().splitlines() if line
-    ]

@@ -1,6 +1,5 @@
 """The utility benchmark: same splits for all, honest figures, rows that name what they are, a page made from rows."""
 
-import importlib.util
 import json
 from dataclasses import replace
 from itertools import cycle, product
@@ -9,17 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
-from tests.benchmarks.small import kept, said_by, toy
+from tests.benchmarks.small import said_by, toy
 
 from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
 from benchmarks.peers import environment
 from benchmarks.peers.settings import PEERS
-from benchmarks.utility import report as utility_report
 from benchmarks.utility import run as utility
 from benchmarks.utility.figures import APPROXIMATE, PURE, Figures, metrics_of
 from benchmarks.utility.generated import FAMILIES, generate
-from benchmarks.utility.overview import in_words, left_out, panels, picture
+from benchmarks.utility.overview import left_out, panels
 from benchmarks.utility.verdicts import verdicts
 from dpforest import Classes, Numeric, Schema
 from dpforest.errors import ParameterError
@@ -195,37 +193,6 @@ def test_a_setting_that_is_chosen_on_the_other_splits_gets_no_credit_for_luck():
     assert figures.chosen_peer("adult", "accuracy", 2.0, PURE) is None
 
 
-def made_up():
-    """Rows of every kind on two tables."""
-    bins = {"counts": [5, *[0] * 8, 5], "predicted": [0.1, *[0.0] * 8, 0.9], "actual": [0.0, *[0.0] * 8, 1.0]}
-    for table in ("adult", "abalone"):
-        for seed in range(2):
-            for system in utility.REFERENCES:
-                yield row(case(table, system, seed), 0.5)
-            for epsilon in (0.1, 1.0):
-                for delta in (PURE, APPROXIMATE):
-                    yield row(case(table, "auto", seed, epsilon, delta), 0.8 + seed / 100, reliability=bins)
-                    yield row(case(table, "ablation: weights", seed, epsilon, delta), 0.78 + seed / 100)
-                yield row(case(table, DP_EBM, seed, epsilon, 1e-5), 0.81, n_left_out=3)
-                yield row(case(table, "consul-2020", seed, epsilon), 0.7)
-
-
-def test_the_page_is_made_from_rows(tmp_path):
-    results = kept([*made_up(), case("pima", "auto").to_dict() | {"absent": "no | such table"}], tmp_path)
-    page = utility_report.write(results, tmp_path / "page").read_text("utf-8")
-    assert f"from {len(list(made_up()))} measured rows" in page
-    assert "| accuracy | δ = 10⁻⁵ | in hindsight | 2 | 0 | 0 | 2 |" in page
-    assert "| accuracy | δ = 10⁻⁵ | on the other splits | 2 | 0 | 0 | 2 |" in page
-    assert "| adult | accuracy | δ = 0 | 0.805 (-0.024) | - | 0.805 (-0.040) | - |" in page
-    assert "| weights | accuracy | 1 | -2.00 | -2.00 | -2.00 | -2.00 |" in page
-    assert "| adult | 0.100 | - | 0.100 | - |" in page
-    assert "interpret DP-EBM (defaults)" in page
-    assert "no / such table" in page
-    has_plots = importlib.util.find_spec("matplotlib") is not None
-    for name in ("accuracy", "auc", "r2", "reliability"):
-        assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
-
-
 # The picture of README.md, and what is said beside it
 
 
@@ -266,14 +233,6 @@ def test_a_table_on_which_a_system_lacks_a_split_is_left_out_for_all():
     assert panel.title == "1 real tables with two classes"
     assert panel.curves["diffprivlib, δ = 0"][1.0].mean == pytest.approx(0.7)
     assert left_out(figures) == ["banknote", "pima"]
-
-
-def test_the_picture_is_told_in_words():
-    found = panels(of(rows("adult")))
-    words = in_words(found)
-    assert "dpforest on 82.0 %, dpforest with δ = 0 on 81.0 %, DP-EBM on 75.0 %, diffprivlib on 70.0 %" in words
-    assert f'alt="{words}"' in picture(found, "docs/")
-    assert 'src="docs/utility-overview-light.svg"' in picture(found, "docs/")
 
 
 def test_verdicts_count_every_table_once():
