@@ -68,7 +68,11 @@ def test_other_commands_do_not_load_the_benchmarks():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bench", [search, accounting, bounds, engines, papers, speed, utility], ids=lambda b: b.__name__)
+@pytest.mark.parametrize(
+    "bench",
+    [search, accounting, bounds, engines, speed, *(pytest.param(b, marks=pytest.mark.night) for b in (papers, utility))],
+    ids=lambda bench: bench.__name__,
+)
 def test_the_kept_page_is_what_its_rows_give(bench, tmp_path, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda *given, **named: None)  # pictures take a minute
     name = bench.__name__.split(".")[1]

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.records.forests import assert_same_forest
 from tests.support.crosses import pairwise as pairwise_of
 from tests.support.encoded import opened, rows_of
+from tests.support.planted import assert_same_forest
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
