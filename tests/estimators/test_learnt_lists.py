@@ -247,19 +247,3 @@ def test_texts_are_counted_by_their_rule_without_rows_that_are_left_out():
     says = ["yes"] * 8 + ["maybe"] + ["no"] * 3
     counts = Vault.seal(pd.DataFrame({"town": town}), says, schema).count_texts("town")._value
     assert counts == {"a": 2, "1": 3}
-
-
-@pytest.mark.slow
-def test_many_different_values_are_counted_and_named():
-    rng = np.random.default_rng(1)
-    values = np.concatenate([np.arange(200_000), np.repeat([5, 6, 7], 4000)])
-    table = pd.DataFrame({"town": rng.permutation(values)})
-    schema = Schema({"town": LEARN}, Classes([0, 1]), n_rows=len(values))
-    vault = Vault.seal(table, values % 2, schema)
-    counts = vault.count_texts("town")._value
-    assert len(counts) == 200_000
-    assert [counts[text] for text in "4567"] == [1, 4001, 4001, 4001]
-    model = DPForestClassifier(schema, epsilon=1.0, delta=1e-8, n_trees=2, max_depth=2).fit(
-        table, rng.integers(0, 2, len(values))
-    )
-    assert sorted(model.forest_.domain.lists["town"]) == ["5", "6", "7"]
