@@ -70,7 +70,7 @@ def test_other_commands_do_not_load_the_benchmarks():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bench",
-    [search, accounting, bounds, engines, speed, *(pytest.param(b, marks=pytest.mark.night) for b in (papers, utility))],
+    [search, accounting, bounds, engines, papers, speed, pytest.param(utility, marks=pytest.mark.night)],
     ids=lambda bench: bench.__name__,
 )
 def test_the_kept_page_is_what_its_rows_give(bench, tmp_path, monkeypatch):
