@@ -46,10 +46,6 @@ class Splits:
     def is_continuous(self) -> bool:
         return len(self.lows) > 0
 
-    def best(self) -> int:
-        """The index of the split with the least Gini index; the first of several."""
-        return int(self.ginis.argmin())
-
     def midpoint(self, split: int) -> float:
         """The cut of a split at the mean of its two neighbouring values."""
         low, high = float(self.lows[split]), float(self.highs[split])
@@ -78,7 +74,8 @@ class Splits:
         return self.at_cut(drawn, self.inside(drawn, rng))
 
     def best_choice(self) -> Choice:
-        best = self.best()
+        """The split with the least Gini index, at a midpoint; the first of several."""
+        best = int(self.ginis.argmin())
         return self.at_cut(best, self.midpoint(best)) if self.is_continuous else self.at_value(best)
 
     def at_cut(self, split: int, cut: float) -> Choice:

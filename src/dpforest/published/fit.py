@@ -84,14 +84,13 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         levels.append([child for node in levels[-1] for child in node.children])
     nodes = [node for level in levels for node in level]
     domain = _domain(nodes, schema)
-    index = {id(node): number for number, node in enumerate(nodes)}
-    parents, trees = np.full(len(nodes), -1), np.zeros(len(nodes), dtype=np.int64)
-    trees[: len(roots)] = np.arange(len(roots))
-    for number, node in enumerate(nodes):
-        for child in node.children:
-            parents[index[id(child)]] = number
-            trees[index[id(child)]] = trees[number]
-    inner = np.array([bool(node.children) for node in nodes])
+    # The children of a level, node after node, are the next one.
+    n_children = np.array([len(node.children) for node in nodes])
+    parents = np.concatenate([np.full(len(roots), -1), np.repeat(np.arange(len(nodes)), n_children)])
+    trees = np.arange(len(nodes))
+    for number in range(len(roots), len(nodes)):
+        trees[number] = trees[parents[number]]
+    inner = n_children > 0
     width = domain.route_width
     routes = [_route(node, domain, width) for node in nodes if node.children]
     forest = Forest(
@@ -100,8 +99,8 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         trees=trees,
         parents=parents,
         levels=np.repeat(np.arange(len(levels)), [len(level) for level in levels]),
-        first_children=np.array([index[id(node.children[0])] if node.children else -1 for node in nodes]),
-        features=np.array([node.feature if node.children else -1 for node in nodes]),
+        first_children=np.where(inner, len(roots) + np.cumsum(n_children) - n_children, -1),
+        features=np.where(inner, [node.feature for node in nodes], -1),
         splits=np.where(inner, np.cumsum(inner) - 1, -1),
         routes=np.array(routes, dtype=np.uint16).reshape(-1, width),
         counts=np.array([node.counts for node in nodes], dtype=float),
