@@ -216,28 +216,6 @@ def test_sums_are_those_over_records_of_their_signed_and_weighted_maps(n_records
         assert sums.tolist() == plain_sums(maps, weights, codes, labels.tolist())
 
 
-@pytest.mark.parametrize("kind", ["linear", "even"])
-@pytest.mark.parametrize("prior", [0.0, 0.7, -2.0])
-def test_an_added_record_moves_each_block_by_at_most_the_steps_times_the_weight_and_some_record_by_that(kind, prior):
-    # By ranks the ends of numbers are at the ends of the map; the middles of bins between bounds are not.
-    domain = domain_of({"free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])})
-    maps = linear_maps(domain, GRID, True) if kind == "linear" else even_maps(domain, GRID)
-    weights, rng = class_weights(prior), np.random.default_rng(1)
-    codes, labels = random_codes(domain, 20, rng), rng.integers(0, 2, 20)
-    before = linear_sums(maps, domain.offsets, weights, counts_of(domain, codes, labels))
-    ends = np.cumsum([table.shape[1] for _, table in maps])[:-1]
-    most = np.zeros(len(maps), dtype=int)
-    for code in range(int(domain.n_codes.max())):
-        record = np.minimum(code, domain.n_codes - 1)[:, None]
-        for label in (0, 1):
-            after = counts_of(domain, np.hstack([codes, record]), [*labels, label])
-            move = linear_sums(maps, domain.offsets, weights, after) - before
-            l1 = np.array([np.abs(block).sum() for block in np.split(move, ends)])
-            assert l1.max() <= STEPS * weights[label]
-            most = np.maximum(most, l1)
-    assert (most == STEPS * MOST_WEIGHT).all()
-
-
 @DELTAS
 def test_a_look_hands_over_the_sums_and_states_the_steps_times_the_largest_weight(delta):
     domain, rng = domain_of(MIXED), np.random.default_rng(2)
