@@ -18,16 +18,20 @@ from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import linear
 from dpforest.growing.linear import (
     LARGEST,
+    MOST_CATEGORIES,
+    MOST_NUMBERS,
     N_BINS,
+    STEPS,
     WIDTH,
     Linear,
     Order,
     class_weights,
     even_maps,
     linear_maps,
+    linear_sums,
     n_full,
+    rarity,
 )
-from dpforest.growing.scores import MOST_CATEGORIES, MOST_NUMBERS, STEPS, linear_sums, rarity
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts

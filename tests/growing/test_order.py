@@ -13,8 +13,7 @@ from tests.support.targets import classes
 from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.linear import MOST, USUAL, Linear, Order, class_weights, linear_maps
-from dpforest.growing.scores import STEPS
+from dpforest.growing.linear import MOST, STEPS, USUAL, Linear, Order, class_weights, linear_maps
 from dpforest.growing.sequential import Ensemble, Phase
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
