@@ -13,8 +13,8 @@ from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
 from dpforest.parts.allocation import Linear
 from dpforest.parts.shape import Facts
 from dpforest.published import dong_2022, li_2022
-from dpforest.published.cart import Sample, draw_features, grow, noise_scale
 from dpforest.published.form import Node, gini
+from dpforest.published.trees import Sample, draw_features, grow, noise_scale
 
 A, AB, X = {"A": Categorical([0, 1])}, {"A": Categorical([0, 1]), "B": Categorical([0, 1])}, {"x": Numeric(0, 9)}
 FACTS = Facts(n_rows=100.0, epsilon=1.0, delta=0.0, n_features=3, n_numeric=1, mean_children=2.0, n_classes=2)
