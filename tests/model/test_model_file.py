@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import stat
 import warnings
 import zipfile
 from fractions import Fraction
@@ -288,17 +287,6 @@ def test_a_damaged_file_is_refused_wherever_the_damage_is(small_file, name, tmp_
         assert damaged == content or refused(path), place
 
 
-def test_the_file_is_the_one_that_a_zip_library_writes(small_file, tmp_path):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(small_file[1])) as archive, zipfile.ZipFile(buffer, "w") as twin:
-        assert archive.testzip() is None
-        for name in archive.namelist():
-            facts = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            facts.create_system = 3
-            twin.writestr(facts, archive.read(name))
-    assert buffer.getvalue() == small_file[1]
-
-
 def refused(path):
     """Whether the file is refused with an error that names it or its arrays."""
     with pytest.raises(ModelFileError, match=r"model|read|file"):
@@ -563,14 +551,6 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(function, error,
     monkeypatch.undo()
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.dpf"]
-
-
-def test_a_saved_file_is_as_readable_as_the_user_asked(tmp_path):
-    before = os.umask(0o027)
-    try:
-        assert stat.S_IMODE(saved(classifier(), tmp_path).stat().st_mode) == 0o640
-    finally:
-        assert os.umask(before) == 0o027
 
 
 def test_a_changed_model_is_read_if_asked_for_and_then_promises_nothing(tmp_path):
