@@ -30,7 +30,6 @@ from dpforest.growing.linear import (
     linear_maps,
     linear_sums,
     n_full,
-    rarity,
 )
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
@@ -176,17 +175,6 @@ def test_the_weights_of_classes_balance_them_and_the_larger_is_the_most(prior):
     assert weights.min() >= 0
     # The commoner class weighs less, by the odds.
     assert weights[int(prior > 0)] == round(MOST_WEIGHT * math.exp(-abs(prior)))
-
-
-@pytest.mark.parametrize(
-    ("prior", "share"),
-    [(0.0, 0.5), *((math.log(share / (1 - share)), share) for share in (0.01, 0.2))]
-    # Of what is said to be next to impossible, by a finite factor.
-    + [(prior, 1 / (1 + math.exp(30))) for prior in (30.0, 800.0, 1e300, math.inf)],
-)
-def test_how_rare_the_rarer_class_is_follows_from_the_log_odds_of_either(prior, share):
-    assert rarity(prior) == pytest.approx(share, rel=1e-12)
-    assert rarity(-prior) == rarity(prior)
 
 
 def test_records_of_full_weight_are_all_if_classes_balance_and_about_the_rare_ones_if_not():
@@ -424,23 +412,6 @@ def test_where_no_feature_has_a_map_the_trees_have_what_the_score_leaves(delta):
     assert fit.gate.ledger.spent <= 1.0
 
 
-def model_of(features, step, epsilon=1.0, delta=0.0, seed=0, **more):
-    recipe = recipe_with(CONSTANT, step, Phase(0.4, 1))
-    return DPForestClassifier(Schema(features, Classes(["no", "yes"])), epsilon, delta, recipe, random_state=seed, **more)
-
-
-def rows_of(features, n_rows, seed):
-    rng = np.random.default_rng(seed)
-    columns = [
-        rng.random(n_rows) if isinstance(part, Numeric) else rng.choice(part.categories, n_rows).astype(object)
-        for part in features.values()
-    ]
-    X = np.empty((n_rows, len(columns)), dtype=object)
-    for index, column in enumerate(columns):
-        X[:, index] = column
-    return X, rng.choice(["no", "yes"], n_rows)
-
-
 SMALL = {
     "a single value": {"x": Numeric(0, 1), "only": Categorical(["a"])},
     "two values": {"flag": Categorical([0, 1])},
@@ -454,14 +425,14 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_tables_of_columns_that_say_little_fit(epsilon, name, step):
-    features = SMALL[name]
+    domain = domain_of(SMALL[name])
     for seed in range(2):
-        X, y = rows_of(features, 60, seed)
-        X[:, 0] = X[0, 0]  # all rows have the same value there
-        model = model_of(features, step, epsilon, seed=seed).fit(X, y)
-        assert np.isfinite(model.predict_proba(X)).all()
-        assert np.isfinite(model.forest_.votes).all()
-        assert math.isinf(epsilon) or model.ledger_.spent <= epsilon
+        rng = np.random.default_rng(seed)
+        codes = random_codes(domain, 60, rng)
+        codes[0] = codes[0, 0]  # all rows have the same value there
+        fit = run_steps((CONSTANT, step, Phase(0.4, 1)), domain, codes, rng.integers(0, 2, 60), epsilon, seed=seed)
+        assert np.isfinite(fit.forest.votes).all()
+        assert math.isinf(epsilon) or fit.gate.ledger.spent <= epsilon
 
 
 @pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])

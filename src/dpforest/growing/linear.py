@@ -99,11 +99,6 @@ def _padded(table: np.ndarray, n_codes: int) -> np.ndarray:
     return steps
 
 
-def rarity(prior: float) -> float:
-    """The share of the rarer of two classes whose log-odds are ``prior``."""
-    return 1 / (1 + math.exp(min(abs(prior), 30.0)))
-
-
 def class_weights(prior: float) -> np.ndarray:
     """The weights ``(2,)`` of records of the two classes, by which the classes balance if the prior log-odds are right."""
     return np.rint(MOST_WEIGHT * np.exp([min(prior, 0.0), min(-prior, 0.0)])).astype(np.int64)
@@ -111,7 +106,7 @@ def class_weights(prior: float) -> np.ndarray:
 
 def n_full(n_rows: float, weights: np.ndarray, prior: float) -> float:
     """The number of records of full weight whose sums would differ as much if all were drawn anew."""
-    share = rarity(prior)
+    share = 1 / (1 + math.exp(min(abs(prior), 30.0)))  # of the rarer class
     return max(n_rows, 0.0) * float(np.sort(np.square(weights / MOST_WEIGHT)) @ [1 - share, share])
 
 
