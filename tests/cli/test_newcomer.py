@@ -11,10 +11,7 @@ import tomllib
 from functools import partial
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import onnxruntime
-import pyarrow.csv
 import pytest
 from tests.cli.command import Ended, fill_in, typed
 
@@ -112,21 +109,6 @@ def said(folder):
     return said
 
 
-@pytest.fixture(scope="module")
-def home(folder, said):
-    return folder / "home"
-
-
-def predictions(home):
-    return pyarrow.csv.read_csv(home / "predictions.csv").to_pydict()
-
-
-def records(home):
-    """The rows as a program elsewhere reads them, null where a cell is empty."""
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    return pyarrow.csv.read_csv(home / "visits.csv", convert_options=options)
-
-
 def out(said, title):
     return said[title][0].out
 
@@ -180,67 +162,3 @@ def test_what_a_command_says_it_wrote_is_all_that_it_wrote(said):
 )
 def test_a_command_says_what_matters(said, title, words):
     assert [word for word in words if word not in out(said, title)] == []
-
-
-def test_each_row_is_predicted_and_scores_are_exact_or_charged(said, home):
-    found = predictions(home)
-    assert list(found) == ["prediction", "probability_no", "probability_yes"]
-    assert found["prediction"] == ["yes" if share > 0.5 else "no" for share in found["probability_yes"]]
-    public, charged = (json.loads(out(said, f"evaluate {how}")) for how in ("in public", "for a price"))
-    truth = records(home).column("ill").to_pylist()
-    exact = np.mean([guess == true for guess, true in zip(found["prediction"], truth, strict=True)])
-    assert (public["epsilon"], public["ledger"]) == (0, None)
-    assert public["scores"][0].items() >= {"name": "accuracy", "value": pytest.approx(exact), "margin": 0}.items()
-    assert charged["epsilon"] == pytest.approx(0.5)
-    # Noise of scale 2 on at most 32 counts that sum to 2,000: a tenth is more than 12 standard deviations of their sum.
-    assert charged["scores"][0]["value"] == pytest.approx(exact, abs=0.1)
-    assert charged["scores"][0]["margin"] > 0
-
-
-def test_the_report_asks_no_address_and_json_holds_the_same(home):
-    page = (home / "report.html").read_text("utf-8")
-    assert page.lower().startswith("<!doctype html>")
-    assert page.rstrip().endswith("</html>")
-    assert FILLED["vouched_by"] in page
-    assert not any(f'{part}="http' in page for part in ("src", "data", "srcset"))
-    twin = json.loads((home / "report.json").read_text("utf-8"))
-    assert twin["schema"]["vouched_by"] == FILLED["vouched_by"]
-    assert twin["format"] == "dpforest-report"
-    release = json.loads((home / "visits.release.json").read_text("utf-8"))
-    assert release["schema"]["features"]["ward"]["categories"] == WARDS
-    assert release["privacy"]["epsilon"] == 2
-    assert len(release["forest"]["nodes"]) >= release["forest"]["n_trees"]
-
-
-def test_rules_are_sentences_one_a_line(said):
-    lines = out(said, "rules").splitlines()
-    # Behind rules of trees that count nothing, the last line says where all of these are.
-    told = lines[:-1] if not lines[-1].startswith("tree ") else lines
-    assert all(line.startswith("tree ") for line in told)
-    assert any(" then " in line or ": all records: " in line for line in told)
-    assert any("age" in line for line in lines)
-
-
-def test_onnx_elsewhere_predicts_the_same(home):
-    session, rows = onnxruntime.InferenceSession(home / "visits.onnx"), records(home)
-    given = {}
-    for wanted in session.get_inputs():
-        cells = rows.column(wanted.name).to_pylist()
-        if wanted.type == "tensor(string)":
-            given[wanted.name] = np.array([[cell or ""] for cell in cells], dtype=object)
-        else:
-            given[wanted.name] = np.array([[np.nan if cell is None else cell] for cell in cells], dtype=np.float64)
-    label, shares = session.run(["label", "probabilities"], given)
-    found = predictions(home)
-    assert label.tolist() == found["prediction"]
-    assert np.allclose(shares[:, 1], found["probability_yes"], rtol=0, atol=1e-12)
-
-
-def test_sql_elsewhere_predicts_the_same(home):
-    connection = duckdb.connect()
-    connection.register("given", records(home))
-    connection.execute("CREATE TABLE visits AS SELECT row_number() OVER () AS place, * FROM given")
-    rows = connection.sql((home / "visits.sql").read_text("utf-8")).to_arrow_table().sort_by("place")
-    found = predictions(home)
-    assert rows.column("prediction").to_pylist() == found["prediction"]
-    assert np.allclose(rows.column("probability_yes").to_numpy(), found["probability_yes"], rtol=0, atol=1e-12)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, load_model
 from dpforest.cli.main import commands
-from dpforest.common.archive import unpacked
+from dpforest.common.files import unpacked
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.model import file
 from dpforest.privacy.accountants import make_accountant

@@ -58,7 +58,7 @@ def test_every_parameter_of_a_forest_of_scikit_learn_is_ours_or_has_a_hint_and_n
 
 def test_a_search_refuses_parameters_with_hints_of_its_own():
     for name, words in [
-        ("delta", "'delta'. The search is proved for delta = 0"),
+        ("delta", "'delta'. Set it on the estimator"),
         ("cv", "set held_out."),
         ("n_jobs", "Set it on the estimator"),
         ("n_estimators", "Set it on the estimator"),

@@ -16,7 +16,7 @@ from tests.support.scored import two
 
 from dpforest import Budget
 from dpforest.errors import ParameterError, TableError
-from dpforest.evaluation import evaluate_privately, evaluate_public, scoring
+from dpforest.evaluation import evaluate_privately, scoring
 from dpforest.evaluation.cells import Cells
 from dpforest.privacy.gate import Gate
 from dpforest.records.people import People, ids_beside
@@ -142,15 +142,3 @@ def test_decimals_of_a_database_are_one_id_if_they_are_one_number():
     dates = pa.schema([pa.field("who", ids.type, metadata={"postgres": "timestamp with time zone"})])
     with pytest.raises(TableError, match="numbers or text"):
         ids_beside(pa.Table.from_arrays([ids], schema=dates), "who")
-
-
-def test_an_evaluation_says_who_pays_and_for_how_many_rows(classifier):
-    people = {"groups": np.arange(3000) // 3, "max_rows_per_person": 2}
-    for asked, unit, rows, said in (
-        ({}, "record", 1, "with five rows 1.5."),
-        (people, "person", 2, "Each person in this table loses ε = 0.3 by these scores, however many rows they have"),
-    ):
-        content = evaluate_privately(*classifier, 0.3, **asked).to_dict()
-        assert (content["version"], content["unit"], content["rows"]) == (2, unit, rows)
-        assert said in content["loss"]
-    assert evaluate_public(*classifier).to_dict()["loss"] is None

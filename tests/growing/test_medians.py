@@ -11,7 +11,6 @@ from tests.support.chances import at_least, at_most
 from tests.support.strategies import recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, get_recipe
-from dpforest.errors import ParameterError
 from dpforest.growing.choosing import Medians
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import Balance, GiniCount, Mixture
@@ -102,12 +101,6 @@ def test_without_noise_the_error_decides_between_medians_that_are_nearly_as_even
 @pytest.mark.parametrize(("weight", "parts"), [(1, (1, 1)), (0.5, (2, 1)), (3, (1, 3)), (0.3, (64, 19))])
 def test_the_weight_of_balance_is_kept_to_a_64th(weight, parts):
     assert Medians(weight=weight).mixed(GiniCount()) == Mixture(((GiniCount(), parts[0]), (Balance(), parts[1])))
-
-
-@pytest.mark.parametrize("weight", [0, -1, 65, math.nan, math.inf])
-def test_a_weight_that_is_no_weight_is_refused(weight):
-    with pytest.raises(ParameterError, match="balance"):
-        Medians(weight=weight)
 
 
 def test_much_weight_on_balance_halves_the_node_and_little_finds_the_error():

@@ -12,7 +12,7 @@ from tests.support.steps import CONSTANT, GRID, run_steps, spent_on
 from tests.support.strategies import MIXED, THREE, TWO, mixed_table, random_codes, recipe_of
 
 from dpforest import DPForestClassifier, Schema
-from dpforest.errors import BudgetError, ParameterError
+from dpforest.errors import BudgetError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import sequential
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential, rounds
@@ -153,9 +153,3 @@ def test_a_fit_with_batches_learns_and_its_ledger_says_what_was_spent(delta):
     model = DPForestClassifier(Schema(MIXED, TWO.target), epsilon=8.0, delta=delta, recipe=recipe, random_state=1).fit(X, y)
     assert model.ledger_.spent <= 8.0
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.parametrize("batches", [0, -1])
-def test_there_is_at_least_one_batch(batches):
-    with pytest.raises(ParameterError, match="at least one batch"):
-        Sequential((Phase(1.0, 2),), batches)

@@ -14,7 +14,6 @@ from tests.support.steps import CONSTANT, GRID, run_steps, spent_on
 from tests.support.strategies import FIXED, MEAN, THREE, TWO, mixed_table, random_codes, recipe_of
 
 from dpforest import DPForestClassifier, DPForestRegressor
-from dpforest.errors import ParameterError
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
 from dpforest.parts.criteria import MaxOperator, Mixture, ResidualGain, SquaredError
 from dpforest.parts.leaves import ResidualSums, TwoBinMean
@@ -138,12 +137,6 @@ def test_steps_that_leave_something_spend_the_budget_and_never_more(steps, epsil
 
 
 # --- a bounded target -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [0, -0.1, 1.01, math.inf, math.nan])
-def test_a_share_of_what_is_left_that_is_none_or_more_than_all_is_refused(rate):
-    with pytest.raises(ParameterError, match="rate must lie in"):
-        SequentialMeans(rate=rate)
 
 
 def two_means(rate):

@@ -9,7 +9,6 @@ from tests.support.gates import KeepingGate
 from tests.support.strategies import scored_counter
 from tests.support.targets import NUMBER
 
-from dpforest.errors import ParameterError
 from dpforest.growing.target import Centres, _weights
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
@@ -83,11 +82,3 @@ def test_a_turned_level_sees_the_centre_that_was_released():
     chosen = _weights(4, round(0.1 * TARGET_STEPS))[0][gate.values.argmax(axis=1)]
     expected = [naive.seen_code_of(fine) > chosen[node] for fine, node in zip(values, nodes, strict=True)]
     assert counter._sides.tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "bad", [{"share": 0}, {"share": 1}, {"reach": 0}, {"reach": 1.1}, {"n_centres": 0}, {"n_centres": 1025}], ids=str
-)
-def test_centres_of_an_impossible_kind_are_refused(bad):
-    with pytest.raises(ParameterError):
-        Centres(**bad)

@@ -12,7 +12,6 @@ from tests.support.strategies import TWO, mixed_table, recipe_of
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema, get_recipe
 from dpforest.audit.tape import Tape
-from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.parts.proposals import Intervals, Menu, OneChildPerValue
 from dpforest.privacy.accountants import make_accountant
@@ -203,12 +202,6 @@ def test_features_of_many_codes_have_few_runs_in_pairs(epsilon, monkeypatch):
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
-def test_a_share_outside_of_0_and_1_is_refused(share):
-    with pytest.raises(ParameterError):
-        FirstLook(share)
 
 
 @pytest.mark.parametrize("name", ["patil-singh-2014", "liu-2022"])

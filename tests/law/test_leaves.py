@@ -3,8 +3,6 @@
 Weights and residuals come from real ``MemoryCounter``, so kernels and parts are tested together.
 """
 
-import math
-
 import numpy as np
 import pytest
 from tests.support.gates import KeepingGate
@@ -13,7 +11,7 @@ from tests.support.strategies import scored_counter
 from tests.support.targets import NUMBER, classes
 
 from dpforest import Classes
-from dpforest.errors import AccountingError, ParameterError
+from dpforest.errors import AccountingError
 from dpforest.forest.bands import INDEPENDENT
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
@@ -119,13 +117,6 @@ def test_a_mean_refuses_weighted_records_before_anything_is_charged(leaf, unit):
     with pytest.raises(AccountingError, match="weighted records"):
         leaf.release(Sealed(np.zeros((2, 3), dtype=np.int64)), 0.5, Gate(ledger, Entropy(0)), NUMBER, "leaves", unit)
     assert ledger.entries() == []
-
-
-@pytest.mark.parametrize("part", [Rotated, ResidualSums])
-@pytest.mark.parametrize("mass", [0.0, 0.04, 1.01, -1.0, math.nan])
-def test_a_mass_that_no_part_of_twenty_can_be_is_refused(part, mass):
-    with pytest.raises(ParameterError, match="mass"):
-        part(mass)
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3])

@@ -1,6 +1,5 @@
 """A node is offered exactly the splits that divide the codes it can hold, and no row has a say in it."""
 
-import math
 from collections import Counter
 from itertools import combinations, combinations_with_replacement
 
@@ -215,12 +214,6 @@ def test_features_of_a_node_are_drawn_with_equal_chances():
     counts = [int((wanted[:, a] & wanted[:, b]).sum()) for a, b in pairs]
     assert sum(counts) == n_nodes
     assert chisquare(counts).pvalue > RARE
-
-
-@pytest.mark.parametrize("n_features", [0, -1, -0.5, math.nan])
-def test_a_number_of_features_that_is_not_positive_is_refused(n_features):
-    with pytest.raises(ParameterError, match="n_features must be positive"):
-        Menu(n_features=n_features)
 
 
 def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():

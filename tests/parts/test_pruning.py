@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.support.planted import ROUTE_C, ROUTE_X, planted
 from tests.support.strategies import FIXED, classes, forests
 
-from dpforest.errors import ParameterError
 from dpforest.parts.postprocess import LeastLeaf, PruneByGini, PruneBySignal, plain_shares
 
 
@@ -56,12 +55,6 @@ def test_signal_pruning_is_equation_4_40():
     forest = pruned_by_signal((0, ROUTE_X, [strong, [0, 0]]), least=0.99)
     assert sizes_of(forest) == (3, 1)  # both leaves under it go, the node itself stays
     assert forest.counts.tolist() == [[2, 2], [2, 2], [0, 0]]
-
-
-@pytest.mark.parametrize("least", [-0.1, math.nan, math.inf])
-def test_signal_pruning_refuses_what_is_no_ratio(least):
-    with pytest.raises(ParameterError, match="least_snr"):
-        PruneBySignal(least)
 
 
 def kept_paths(forest, is_idle):

@@ -12,21 +12,18 @@ from hypothesis import strategies as st
 from tests.support.encoded import rows_of
 from tests.support.strategies import FIXED, facts_of
 
-from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.mechanisms import Entropy
 from dpforest.parts import sampling
 from dpforest.parts.sampling import ALL_ROWS, ROWS_OF_CLASS, ROWS_OF_NUMBER, WORTHWHILE, SecretSample
 from dpforest.privacy.amplification import SHARE_STEPS
-from dpforest.privacy.statement import sample_words
 from dpforest.recipes import get_recipe, is_listed, list_recipes
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
 from dpforest.records.vault import Vault
-from dpforest.search import DPSearchCV
 
 NAMES = [recipe["name"] for recipe in list_recipes()]
-PUBLISHED = [recipe["name"] for recipe in list_recipes() if recipe["published"]]
 FEATURES = {"x": Numeric(0, 1), "z": Numeric(0, 1)}
 HALF = Fraction(1, 2)
 RNG = np.random.default_rng(11)
@@ -130,27 +127,12 @@ def test_every_recipe_takes_a_number_of_rows_and_is_listed_with_it(name):
     assert recipe == get_recipe(name).with_parameters(None)
 
 
-@pytest.mark.parametrize("rows", ["many", None, [100], {}, 1j, 1 << 63], ids=str)
-@pytest.mark.parametrize("name", ["auto", "consul-2020"])
-def test_what_is_no_number_of_rows_is_refused(name, rows):
-    with pytest.raises(ParameterError, match="sample_rows"):
-        get_recipe(name).with_parameters({"sample_rows": rows})
-
-
 def test_a_recipe_with_another_sample_than_a_number_of_rows_is_not_listed():
     class Own(SecretSample):
         def share(self, facts):
             return Fraction(1, 2)
 
     assert not is_listed(replace(get_recipe("auto"), secret_sample=Own()))
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_printed_algorithms_take_no_sample(name):
-    model = DPForestClassifier(schema_of(), recipe=name, variant="published", recipe_params={"sample_rows": 100})
-    with pytest.raises(ParameterError, match=r"published variant of .* takes no parameter 'sample_rows'"):
-        model.fit(X, Y)
-    assert not hasattr(model, "ledger_")
 
 
 # --- fits -----------------------------------------------------------------------------------------------------------
@@ -164,65 +146,6 @@ def sampled(n_rows=400, rows=100, groups=None, **parameters):
 
 def note_of(model):
     return [note for note in model.privacy_.notes if "secret sample" in note]
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", ["auto", "consul-2020"])
-def test_a_fit_on_a_sample_of_declared_rows_states_the_loss_of_the_table_and_says_so(name, delta, tmp_path):
-    model = sampled(epsilon=1.0, delta=delta, recipe=name)
-    ledger = model.ledger_
-    assert ledger.sample_share == Fraction(1, 4)
-    assert [book.accountant.share for book in ledger.books] == [Fraction(1, 4)]
-    assert 1 - 1e-6 < ledger.spent <= 1.0
-    assert ledger.total > 1.0 or delta > 0  # of a record of the sample
-    assert (model.privacy_.epsilon, model.privacy_.delta, model.privacy_.holds) == (ledger.spent, delta, True)
-    assert not model.privacy_.own_recipe
-    (note,) = note_of(model)
-    assert "about 100 rows" in note
-    assert "each record took part with probability 0.25" in note
-    model.save(tmp_path / "model.dpf")
-    back = load_model(tmp_path / "model.dpf")
-    assert back.ledger_ == ledger
-    assert back.ledger_.sample_share == Fraction(1, 4)
-    assert note_of(back) == [note]
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_fit_that_does_not_know_its_rows_buys_their_number_from_the_table_before_the_sample(delta):
-    model = sampled(None, epsilon=3.0, delta=delta, recipe="consul-2020", n_trees=None)
-    first, second = model.ledger_.books
-    assert (first.accountant.share, first.accountant.unit) == (1, "epsilon")
-    # With noise of a rate of 0.06, 400 rows are taken for less than 150 or more than 650 once in a million fits.
-    assert Fraction(100, 650) < second.accountant.share < Fraction(100, 150)
-    assert 3 - 1e-6 < model.ledger_.spent <= 3.0
-    assert len(note_of(model)) == 1
-
-
-def test_a_fit_of_few_rows_or_without_privacy_or_on_all_rows_has_no_sample():
-    for given_params, epsilon in ((None, 1.0), ({"sample_rows": 0}, 1.0), ({"sample_rows": 10}, math.inf)):
-        model = sampled(epsilon=epsilon, recipe_params=given_params)
-        assert model.ledger_.sample_share == 1
-        assert note_of(model) == []
-
-
-def test_a_number_is_learnt_from_a_sample_as_well():
-    schema = schema_of(400, Bounded(0, 1))
-    model = DPForestRegressor(schema, epsilon=2.0, recipe_params={"sample_rows": 200}, n_trees=2, max_depth=2).fit(
-        X, X[:, 0]
-    )
-    assert model.ledger_.sample_share == Fraction(1, 2)
-    assert 2 - 1e-6 < model.ledger_.spent <= 2.0
-    assert "about 200 rows" in note_of(model)[0]
-
-
-@pytest.mark.parametrize("n_rows", [1, 3])
-def test_persons_take_part_with_all_their_rows(n_rows):
-    model = sampled(epsilon=1.0, max_rows_per_person=n_rows, groups=np.arange(400) // n_rows)
-    assert model.ledger_.rows == n_rows
-    assert model.ledger_.sample_share == Fraction(1, 4)
-    assert 1 - 1e-6 < model.ledger_.spent <= 1.0
-    assert model.privacy_.unit == "person"
-    assert "each person took part" in note_of(model)[0]
 
 
 def rows_in(vault):
@@ -257,17 +180,6 @@ def test_a_sample_has_all_rows_of_a_person_or_none(source):
     kept = np.isin(X[:, 0], [*rows_in(sources()[source](People(2, Entropy())).sampled(HALF, Entropy()))])
     assert (kept[::2] == kept[1::2]).all()
     assert 0 < kept.sum() < 400
-
-
-@pytest.mark.parametrize("unit", ["record", "person"])
-def test_the_note_on_a_sample_is_about_the_protected_unit(unit):
-    words = sample_words(Fraction(1, 4), 1000, None, unit)
-    assert f"of about 250 rows: each {unit} took part with probability 0.25;" in words
-
-
-def test_a_budget_is_charged_what_a_sample_costs_on_the_table(budget):
-    sampled(epsilon=0.5, budget=budget)
-    assert budget.spent <= 0.5
 
 
 @pytest.fixture
@@ -306,21 +218,3 @@ def test_a_sample_that_is_asked_for_is_refused_with_a_budget_and_delta_before_an
 
 def test_all_rows_that_are_asked_for_are_used_with_a_budget_and_delta(budget):
     assert sampled(rows=0, delta=1e-7, budget=budget).ledger_.sample_share == 1
-
-
-def test_a_search_among_fits_on_samples_is_refused_before_anything_is_spent(budget):
-    estimator = DPForestClassifier(schema_of(400), recipe_params={"sample_rows": 100}, n_trees=1)
-    for paying in (None, budget):
-        search = DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=3.0, mean_runs=1.5, budget=paying)
-        with pytest.raises(ParameterError, match=r"^Candidate .* sample_rows asks for .* a private search draws none"):
-            search.fit(X, Y)
-        assert not hasattr(search, "ledger_")
-    assert budget.spent == 0
-
-
-@pytest.mark.parametrize("n_rows", [None, 400])
-def test_a_search_uses_all_rows_where_a_plan_would_draw_a_sample_and_keeps_its_budget(n_rows, small_plans):
-    estimator = DPForestClassifier(schema_of(n_rows), n_trees=1)
-    search = DPSearchCV(estimator, {"max_depth": [1, 2]}, epsilon=3.0, mean_runs=1.5).fit(X, Y)
-    assert search.ledger_.sample_share == 1
-    assert 0 < search.ledger_.spent <= 3.0

@@ -10,7 +10,6 @@ from tests.support.planted import TARGET
 from tests.support.strategies import MIXED, facts_of, mixed_table, recipe_of
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
-from dpforest.errors import ParameterError
 from dpforest.parts.allocation import LeavesOnly
 from dpforest.parts.proposals import Menu
 from dpforest.parts.shape import (
@@ -118,9 +117,3 @@ def test_a_stop_by_estimated_support_gets_a_number_of_rows_that_is_declared_or_b
     labels = [entry["label"] for entry in model.ledger_.entries()]
     assert labels == ([] if n_rows else ["number of rows"]) + ["leaves"]
     assert model.forest_.depth > 0
-
-
-@pytest.mark.parametrize("least", [-1.0, float("nan")])
-def test_a_least_size_below_nothing_is_refused(least):
-    with pytest.raises(ParameterError, match="min_size"):
-        NoisySize(least)

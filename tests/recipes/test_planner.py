@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.strategies import FIXED
+from tests.support.targets import share_of_range
 
 from dpforest import Bounded, Classes, DPForestRegressor, Numeric, Schema
 from dpforest.growing.linear import Order
@@ -141,7 +142,7 @@ def test_every_plan_fits_its_target_has_proved_bounds_and_can_be_paid_to_the_las
     budget = make_accountant(min(max(facts.epsilon, 0.01), 1e9), 0.0 if recipe.without_delta else facts.delta).budget
     left = budget
     if recipe.target_range is not None:
-        share = recipe.target_range.planned_share(facts)
+        share = share_of_range(recipe.target_range, facts)
         own, left = divide(budget, [share, 1 - share])
         total += exact(own)
     for phase, own in zip(phases, divide(left, shares), strict=True):

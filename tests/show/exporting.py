@@ -107,6 +107,7 @@ def read(text):
     def refuse(word):
         raise AssertionError(f"{word} is no JSON")
 
+    assert text.isascii()
     return json.loads(text, parse_constant=refuse)
 
 

@@ -100,7 +100,10 @@ def test_hostile_texts_are_text_and_nothing_else(tmp_path):
     words, page, twin = written(hostile_model(), tmp_path, about=about)
     assert is_inert(words, page)
     assert lacks(release(words), SCRIPT, "{{ 7 * 7 }}") == []
+    assert SCRIPT in words.between("4. What was assumed to be public", "5. The budget")
     assert len(page) < 2_000_000
+    assert [feature["name"] for feature in twin["inputs"]["features"]][:2] == HOSTILE[:2]
+    assert twin["inputs"]["target"]["classes"] == [*HOSTILE, ["tuple", 1], 3.5]
     assert all(twin["about"][name] == text.strip() for name, text in about.items())
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.show.reading import is_inert, lacks, silently, written
-from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, large_model, mean_model, small_model, table, wide_model
+from tests.show.reading import lacks, silently, written
+from tests.support.fitted import large_model, mean_model, small_model, table, wide_model
 
 from dpforest import DPForestClassifier, load_model
 from dpforest.common.jsonable import jsonable
@@ -284,15 +284,6 @@ def test_a_forest_without_splits_says_so(tmp_path):
 
 
 # Names, sizes and figures
-
-
-@pytest.mark.slow
-def test_hostile_names_are_text_and_nothing_else(tmp_path):
-    words, page, twin = written(hostile_model(), tmp_path)
-    assert is_inert(words, page)
-    assert SCRIPT in words
-    assert [feature["name"] for feature in twin["inputs"]["features"]][:2] == HOSTILE[:2]
-    assert twin["inputs"]["target"]["classes"] == [*HOSTILE, ["tuple", 1], 3.5]
 
 
 @pytest.mark.slow

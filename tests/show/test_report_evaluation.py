@@ -45,7 +45,8 @@ def test_who_loses_how_much_is_said_on_the_page_in_the_report_and_in_both_files(
     for asked, said, wider in (
         ({}, "Each record of this table loses ε = 0.3 by these scores. Somebody with several rows loses that for each of "
          "them: with five rows 1.5.", "if people have several rows, it may lie further"),
-        (people, "Each person in this table loses ε = 0.3 by these scores", "It allows for rows of one person"),
+        (people, "Each person in this table loses ε = 0.3 by these scores, however many rows they have",
+         "It allows for rows of one person"),
     ):  # fmt: skip
         evaluation = of_small(0.3, **asked)
         words, twin = report_of(small_model(), evaluation, tmp_path)
@@ -57,6 +58,7 @@ def test_who_loses_how_much_is_said_on_the_page_in_the_report_and_in_both_files(
         for content in (of_page, twin["evaluation"], utility):
             assert said in content["loss"]
             assert (content["unit"], content["rows"]) == (unit, 2 if asked else 1)
+        assert of_page["version"] == 2
         assert f"Cost to each {unit}" in page
 
 
@@ -104,6 +106,7 @@ def test_a_number_and_public_rows_have_a_section_too(tmp_path):
     parts = ("said to be public", "These figures are exact", "R2", "By x1", "mean absolute error less that of the other")
     assert lacks(words, *parts) == []
     assert "ROC" not in words
+    assert found.to_dict()["loss"] is None
 
 
 def test_an_evaluation_of_another_model_is_refused(tmp_path):

@@ -8,7 +8,7 @@ from tests.torture.mutations import entries_of
 from tests.torture.samples import classifier, rows
 
 from dpforest import plots
-from dpforest.common.archive import packed
+from dpforest.common.files import packed
 from dpforest.evaluation import evaluate_privately
 from dpforest.model.file import _array_bytes, _digest
 
@@ -52,7 +52,7 @@ def forge(path, arrays, change=lambda facts: None):
     change(facts)
     entries |= {f"{name}.npy": _array_bytes(array) for name, array in arrays.items()}
     facts["digest"] = _digest(facts, entries)
-    path.write_bytes(b"".join(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries})))
+    path.write_bytes(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries}))
 
 
 def chain_file(path, n_nodes, n_codes=200):

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from dpforest.common.archive import packed
+from dpforest.common.files import packed
 from dpforest.model.file import _digest
 
 NUMBERS = [0, -1, 1, 2**31, -(2**31), 2**63 - 1, -(2**63), 2**64, 10**30, 10**400, 0.5, -0.0, 1e-320, 1e308, -1e308]
@@ -167,7 +167,7 @@ def forge_model(content, draw, others):
             facts["digest"] = _digest(facts, entries)
         except ValueError:
             facts["digest"] = "0" * 64
-    return b"".join(packed({"model.json": text_of(facts, draw), **entries}))
+    return packed({"model.json": text_of(facts, draw), **entries})
 
 
 def trick_zip(content, draw, others):

@@ -112,31 +112,31 @@ def as_arrays(rows: Sequence[Record], n_features: int) -> tuple[np.ndarray, np.n
 
 def generate(seed: int, tasks: Sequence[str], with_delta: bool = True) -> Case:
     """The generated case with this number, which is the same each time."""
-    rng = np.random.default_rng([seed, 7_919])
-    pick = _Picker(rng)
-    of_kinds = (NUMERIC, NUMERIC, CATEGORICAL, CATEGORICAL, DATES)
-    kinds = [pick.one(pick.one(of_kinds)) for _ in range(1 + rng.integers(4))]
-    features: dict[str, Feature] = {f"f{index}": kind for index, kind in enumerate(kinds)}
-    target = pick.one(TARGETS[pick.one(tasks)])
-    schema = Schema(features, target, n_rows=pick.one(DECLARED_ROWS))
-    records = _Records(pick, features, target)
+    records = _Records(np.random.default_rng([seed, 7_919]), tasks)
+    schema = Schema(records.features, records.target, n_rows=records.one(DECLARED_ROWS))
     return Case(
         seed=seed,
         schema=schema,
         rows=records.table(),
         extra=records.extra(),
-        extra_first=pick.chance(0.5),
-        larger_first=pick.chance(0.5),
-        epsilon=pick.one(EPSILONS),
-        delta=DELTA if with_delta and pick.chance(0.4) else 0.0,
-        n_trees=None if pick.chance(0.15) else int(pick.one((1, 1, 2, 3, 5))),
-        max_depth=None if pick.chance(0.15) else int(pick.one((1, 1, 2, 3, 4))),
+        extra_first=records.chance(0.5),
+        larger_first=records.chance(0.5),
+        epsilon=records.one(EPSILONS),
+        delta=DELTA if with_delta and records.chance(0.4) else 0.0,
+        n_trees=None if records.chance(0.15) else int(records.one((1, 1, 2, 3, 5))),
+        max_depth=None if records.chance(0.15) else int(records.one((1, 1, 2, 3, 4))),
     )
 
 
-class _Picker:
-    def __init__(self, rng: np.random.Generator) -> None:
+class _Records:
+    """Draws the records of one case: ordinary ones, and odd ones more often than real tables have them."""
+
+    def __init__(self, rng: np.random.Generator, tasks: Sequence[str]) -> None:
         self.rng = rng
+        of_kinds = (NUMERIC, NUMERIC, CATEGORICAL, CATEGORICAL, DATES)
+        kinds = [self.one(self.one(of_kinds)) for _ in range(1 + rng.integers(4))]
+        self.features: dict[str, Feature] = {f"f{index}": kind for index, kind in enumerate(kinds)}
+        self.target: Classes | Bounded = self.one(TARGETS[self.one(tasks)])
 
     def one(self, options: Sequence[Any]) -> Any:
         return options[int(self.rng.integers(len(options)))]
@@ -144,22 +144,14 @@ class _Picker:
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
 
-
-class _Records:
-    """Draws the records of one case: ordinary ones, and odd ones more often than real tables have them."""
-
-    def __init__(self, pick: _Picker, features: dict[str, Feature], target: Classes | Bounded) -> None:
-        self.pick, self.features, self.target = pick, list(features.values()), target
-        self.oddness = pick.one((0.0, 0.05, 0.3))
-        self.rows: tuple[Record, ...] = ()
-
     def table(self) -> tuple[Record, ...]:
+        self.oddness = self.one((0.0, 0.05, 0.3))
         # Any size, and those at which rules with a round number change their mind.
-        n_rows = int(self.pick.one((0, 1, 2, 3, 9, 19, self.pick.rng.integers(4, 45), self.pick.rng.integers(4, 45), 99)))
-        style = self.pick.one(("mixed", "mixed", "copies", "one class", "tie"))
+        n_rows = int(self.one((0, 1, 2, 3, 9, 19, self.rng.integers(4, 45), self.rng.integers(4, 45), 99)))
+        style = self.one(("mixed", "mixed", "copies", "one class", "tie"))
         rows = [self.record() for _ in range(n_rows)]
         if style == "copies":  # few different records, each many times
-            rows = [self.pick.one(rows[:3]) for _ in rows]
+            rows = [self.one(rows[:3]) for _ in rows]
         elif style == "one class":
             label = self.ordinary_target()
             rows = [(*row[:-1], label) for row in rows]
@@ -169,46 +161,46 @@ class _Records:
         return self.rows
 
     def extra(self) -> Record:
-        if self.rows and self.pick.chance(0.3):
-            twin = self.pick.one(self.rows)
-            return twin if self.pick.chance(0.5) else (*twin[:-1], self.ordinary_target())
+        if self.rows and self.chance(0.3):
+            twin = self.one(self.rows)
+            return twin if self.chance(0.5) else (*twin[:-1], self.ordinary_target())
         # What only one of the tables has tells most.
-        self.oddness = self.pick.one((0.0, self.oddness, 0.4))
+        self.oddness = self.one((0.0, self.oddness, 0.4))
         return self.record()
 
     def record(self) -> Record:
-        values = [self.value(feature) for feature in self.features]
-        if not self.pick.chance(self.oddness):
+        values = [self.value(feature) for feature in self.features.values()]
+        if not self.chance(self.oddness):
             return (*values, self.ordinary_target())
         if isinstance(self.target, Classes):
-            return (*values, self.pick.one(("unlisted", None, math.nan)))
-        return (*values, self.pick.one((None, math.nan, self.target.range[0] - 1, self.target.range[1] + 1, math.inf)))
+            return (*values, self.one(("unlisted", None, math.nan)))
+        return (*values, self.one((None, math.nan, self.target.range[0] - 1, self.target.range[1] + 1, math.inf)))
 
     def value(self, feature: Feature) -> Any:
-        odd = self.pick.chance(self.oddness)
+        odd = self.chance(self.oddness)
         if isinstance(feature, Categorical):
-            return self.pick.one(("unlisted", None, 77, [1])) if odd else self.pick.one(feature.categories or TEXTS)
+            return self.one(("unlisted", None, 77, [1])) if odd else self.one(feature.categories or TEXTS)
         if isinstance(feature, Date):
-            return self.pick.one(ODD_DATES) if odd else self.date(feature)
+            return self.one(ODD_DATES) if odd else self.date(feature)
         low, high = feature.range
         if odd:
-            return self.pick.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))
-        if self.pick.chance(0.2):
-            return self.pick.one((low, high))
-        value = low + (high - low) * self.pick.one((self.pick.rng.random(), self.pick.one((0.25, 0.5, 0.75))))
+            return self.one((None, math.nan, low - 1, high + 1, math.inf, -math.inf, "text"))
+        if self.chance(0.2):
+            return self.one((low, high))
+        value = low + (high - low) * self.one((self.rng.random(), self.one((0.25, 0.5, 0.75))))
         return round(value) if feature.integer else float(value)
 
     def date(self, feature: Date) -> Any:
         """A date between the bounds, as text or as an object."""
-        text = self.pick.one(date_words(feature, np.linspace(*feature.range, 9)))
-        return text if self.pick.chance(0.5) else datetime.fromisoformat(text)
+        text = self.one(date_words(feature, np.linspace(*feature.range, 9)))
+        return text if self.chance(0.5) else datetime.fromisoformat(text)
 
     def ordinary_target(self, index: int | None = None) -> Any:
         if isinstance(self.target, Classes):
-            return self.target.labels[index] if index is not None else self.pick.one(self.target.labels)
+            return self.target.labels[index] if index is not None else self.one(self.target.labels)
         if index is not None:
             return self.target.range[index]
-        share = self.pick.one((0.0, 1.0, 0.5, self.pick.rng.random()))
+        share = self.one((0.0, 1.0, 0.5, self.rng.random()))
         return float(self.target.mean_of(share))
 
 

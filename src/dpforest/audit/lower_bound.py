@@ -121,32 +121,26 @@ def lower_bound(
     )
 
 
-def pilot_fits(n_fits: int) -> int:
-    """The even number of fits on each table of each pair from which the pair is chosen, if there are several."""
-    return min(max(int(PILOT_SHARE * n_fits), LEAST_PILOT), MOST_PILOT) // 2 * 2
-
-
 def _claim(subject: Subject, pair: Pair) -> float:
     return subject.epsilon if pair.epsilon is None else pair.epsilon
 
 
 def _promising(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int, progress: Callable[[str], None]) -> Pair:
     """The pair of tables whose lower bound, from few fits, is the largest share of its claim."""
-    n_pilot = pilot_fits(n_fits)
+    # An even number of fits on each table of each pair.
+    n_pilot = min(max(int(PILOT_SHARE * n_fits), LEAST_PILOT), MOST_PILOT) // 2 * 2
     pilots, n_half = observe(subject, pairs, n_pilot, n_jobs, progress), n_pilot // 2
     _check_that_some_succeed(subject, pairs, pilots)
     promises = []
     for pair, seen in zip(pairs, pilots, strict=True):
-        halves = seen.part(0, n_half), seen.part(n_half, n_pilot)
-        bounds = [_pilot_bound(subject, first, second) for first, second in (halves, halves[::-1])]
-        share = min(sum(bounds) / 2 / _claim(subject, pair), ENOUGH)
+        halves, bound = (seen.part(0, n_half), seen.part(n_half, n_pilot)), 0.0
+        for finding, testing in (halves, halves[::-1]):
+            found = find_event(finding, subject.delta, FINDING_CONFIDENCE)
+            bound += found.test(testing, subject.delta, TESTING_CONFIDENCE)[0] / 2
+        share = min(bound / _claim(subject, pair), ENOUGH)
         promises.append((pair.epsilon is None or share > CLEARLY, share))
         progress(f"pilot: {pair.name}")
     return pairs[max(range(len(pairs)), key=promises.__getitem__)]
-
-
-def _pilot_bound(subject: Subject, finding: Observations, testing: Observations) -> float:
-    return find_event(finding, subject.delta, FINDING_CONFIDENCE).test(testing, subject.delta, TESTING_CONFIDENCE)[0]
 
 
 def _check_that_some_succeed(subject: Subject, pairs: Sequence[Pair], seen: Sequence[Observations]) -> None:

@@ -91,7 +91,8 @@ def replay_many(
         own, case = nth_case(subject, seed)
         fits, findings = replay(own, case)
         n_refused += fits[0].failed and not findings
-        closest = max(closest, _share_used(*fits) if not findings else 0.0)
+        if not findings:
+            closest = max([closest, *(float(used / Fraction(paid)) for used, paid, _ in _totals(*fits) if paid > 0)])
         for finding in findings:
             if finding not in found:
                 found[finding] = smallest(own, finding)
@@ -394,11 +395,6 @@ def _loss(book: Book) -> float:
     delta, share = book.accountant.noise_delta, float(book.accountant.share)
     inside = zcdp_epsilon(book.total, delta) if delta else book.total
     return math.log1p(share * math.expm1(inside)) if share < 1 else inside
-
-
-def _share_used(first: Fit, second: Fit) -> float:
-    """The largest share of a book's charges that the extra record uses."""
-    return max((float(used / Fraction(paid)) for used, paid, _ in _totals(first, second) if paid > 0), default=0.0)
 
 
 def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:

@@ -1,17 +1,13 @@
-"""Writes and draws the results of audits for people who decide, not for people who prove. Sees results, no rows.
-
-Pictures need matplotlib (``dpforest[plots]``).
-"""
+"""Writes and draws the results of audits for people who decide, not for people who prove. Sees results, no rows."""
 
 import base64
-import importlib
-import importlib.util
 import math
 import platform
 from collections.abc import Sequence
 from datetime import date
 from html import escape
 from importlib.metadata import version
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +16,7 @@ import numpy as np
 
 from dpforest.audit.attack import FALSE_POSITIVES, Attack, most_allowed
 from dpforest.common.files import write_whole
-from dpforest.errors import MissingExtraError
+from dpforest.show.plots.canvas import load
 
 HEAD = ("recipe", "claimed ε", "ε is at least", "pairs replayed", "findings", "closest", "verdict")
 
@@ -124,7 +120,7 @@ def _row(audit: Content) -> str:
 
 def _pictures(audits: Sequence[Content], attacks: Sequence[Content]) -> str:
     """The pictures of all results, as parts of the page."""
-    if importlib.util.find_spec("matplotlib") is None:
+    if find_spec("matplotlib") is None:
         return "<p class='small'>Pictures need matplotlib: pip install 'dpforest[plots]'.</p>"
     found, evidence, curves = "", BytesIO(), BytesIO()
     if any(audit["lower_bound"] is not None for audit in audits):
@@ -282,7 +278,4 @@ def draw_evidence(audits: Sequence[Content], path: str | Path | BinaryIO) -> Non
 
 
 def _figure(width: float, height: float) -> Any:
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingExtraError("A picture", "plots")
-    # Loaded by name: it is an optional library.
-    return importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    return load("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")

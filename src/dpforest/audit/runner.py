@@ -38,13 +38,8 @@ class Audit:
         return "nothing found" if self.kept else "claim broken"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "recipe": self.recipe,
-            "variant": self.variant,
-            "own": self.own,
-            "fingerprint": self.fingerprint,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+        claim = {name: value for name, value in vars(self).items() if name not in ("replays", "bound")}
+        return claim | {
             "replay": None if self.replays is None else self.replays.to_dict(),
             "lower_bound": None if self.bound is None else self.bound.to_dict(),
             "verdict": self.verdict,
@@ -72,18 +67,14 @@ def subjects(
     """The subjects that a command names; ``all`` stands for every recipe, or for both variants."""
     chosen = [row["name"] for row in list_recipes()] if recipe == "all" else [recipe]
     kinds = ("private", "published") if variant == "all" else (variant,)
+    named = [Subject(each, kind, epsilon, delta) for kind in kinds for each in chosen]
+    # A recipe of your own has no printed form, whatever its name.
     found = [
-        Subject(each, kind, epsilon, delta) for kind in kinds for each in chosen if kind == "private" or _is_printed(each)
+        each for each in named if each.variant == "private" or (each.parts.has_published_variant and is_listed(each.parts))
     ]
     if not found:
-        raise ParameterError(f"Recipe {Subject(chosen[0]).name!r} has no published variant; use variant='private'.")
+        raise ParameterError(f"Recipe {named[0].name!r} has no published variant; use variant='private'.")
     return found
-
-
-def _is_printed(recipe: str | Recipe) -> bool:
-    """Whether a recipe has a printed form; one of your own has none, whatever its name."""
-    parts = Subject(recipe).parts
-    return parts.has_published_variant and is_listed(parts)
 
 
 def audit_recipe(recipe: str | Recipe, n_pairs: int = 200, n_fits: int = 0, **claim: Any) -> Audit:

@@ -43,12 +43,19 @@ class DataSet:
         """The data set, the one that it belongs to, and so on: all that a release from it is charged to."""
         return [self] if self.parent is None else [self, *self.parent.line]
 
+    @property
+    def left(self) -> float:
+        """The largest epsilon of one more release without delta that all of them admit."""
+        return min(charged.account.left for charged in self.line)
+
+    @property
+    def left_with_delta(self) -> float:
+        """The largest epsilon of one more release at the delta of the cap that all of them admit."""
+        return left_with_delta([charged.account for charged in self.line])
+
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
-    """Losses as texts: epsilon and rho and, if one is known, a divergence and its order.
-
-    They are texts since the accounting reads floats as the decimals that are written.
-    """
+    """Losses as texts, for their decimals count: epsilon and rho and, if one is known, a divergence and its order."""
     known = ([] if math.isinf(loss.divergence) else [loss.divergence, loss.order] for loss in losses)
     return [[repr(float(x)) for x in (loss.epsilon, loss.rho, *own)] for loss, own in zip(losses, known, strict=True)]
 
@@ -164,19 +171,10 @@ def releases_of(entries: Sequence[dict[str, Any]], dataset: str) -> tuple[Chain,
 
 
 def position_of(found: DataSet) -> dict[str, Any]:
-    """Cap, what is spent and left, and the same of the data set that it belongs to, and so on.
-
-    What is left is what all of them admit.
-    """
-    cap, line = found.account.cap, found.line
-    above = [position_of(parent) for parent in line[1:2]]
+    """Cap, what is spent and what all admit, and the same of the data set that it belongs to, and so on."""
+    cap = found.account.cap
     return {
         "dataset": found.name, "unit": found.unit, "epsilon": cap.epsilon, "delta": cap.delta, "spent": found.account.spent,
-        "left": left_of(found), "left_with_delta": left_with_delta([charged.account for charged in line]),
-        "belongs_to": above[0] if above else None,
+        "left": found.left, "left_with_delta": found.left_with_delta,
+        "belongs_to": None if found.parent is None else position_of(found.parent),
     }  # fmt: skip
-
-
-def left_of(found: DataSet) -> float:
-    """The largest epsilon of one more release without delta that a data set and all that it belongs to admit."""
-    return min(charged.account.left for charged in found.line)

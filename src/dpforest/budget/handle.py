@@ -13,7 +13,6 @@ from dpforest.budget.chain import (
     Chain,
     DataSet,
     check_outcomes,
-    left_of,
     losses_to_json,
     position_of,
     releases_of,
@@ -128,12 +127,12 @@ class Budget:
     @property
     def left(self) -> float:
         """The largest epsilon that one more release with delta = 0 may have; with delta > 0 it may be less."""
-        return self._read(left_of)
+        return self._read(lambda found: found.left)
 
     @property
     def left_with_delta(self) -> float:
         """The largest epsilon that one more release at the delta of the cap may have; 0 if the cap has none."""
-        return self._read(lambda found: left_with_delta([charged.account for charged in found.line]))
+        return self._read(lambda found: found.left_with_delta)
 
     def reserve(self, what: str, *, outcomes: Sequence[Loss]) -> Reservation:
         """The reservation of a release that ends with one of the losses ``outcomes``; ``what`` says to readers what it is.
@@ -291,9 +290,10 @@ def check_stored(found: DataSet, wanted: tuple[Cap, str] | None, belongs_to: str
         )
     parent = None if found.parent is None else found.parent.name
     if parent != belongs_to and not (wanted is None and belongs_to is None):
+        own, asked = ("no other" if owner is None else repr(shortened(owner)) for owner in (parent, belongs_to))
         raise ParameterError(
-            f"The budget of {name} belongs to {_owner(parent)}, not to {_owner(belongs_to)}. That is never changed; leave "
-            "epsilon and belongs_to out to open it."
+            f"The budget of {name} belongs to {own}, not to {asked}. That is never changed; leave epsilon and belongs_to "
+            "out to open it."
         )
 
 
@@ -309,7 +309,3 @@ def find(chain: Chain, dataset: str, path: str) -> DataSet:
 
 def _words(cap: Cap) -> str:
     return f"epsilon = {cap.epsilon:g}" + (f", delta = {cap.delta:g}" if cap.delta else "")
-
-
-def _owner(parent: str | None) -> str:
-    return "no other" if parent is None else repr(shortened(parent))

@@ -134,12 +134,9 @@ class Cap:
         object.__setattr__(self, "epsilon", accountant.epsilon)
         object.__setattr__(self, "delta", accountant.delta)
 
-    @cached_property
+    @property
     def order(self) -> float:
-        """The order of the Rényi divergence that is added up: the best for one zCDP release of the whole cap.
-
-        0, which counts nothing, without a delta.
-        """
+        """The order of the Rényi divergence that is added up: the best for one zCDP release of it all; 0 without delta."""
         return _order(self.epsilon, self.delta)
 
     @cached_property
@@ -159,16 +156,16 @@ class Cap:
 
     def stated(self, sums: Sums) -> float:
         """The sums as one epsilon at the delta of the cap, rounded up."""
-        ways = [_up(sums.epsilon)]
-        if self.delta and not math.isinf(sums.divergence):
-            ways.append(_renyi_epsilon(_up(sums.divergence), self.order, self.delta))
-        if self.delta and 0 < sums.rho < math.inf:
-            ways.append(zcdp_epsilon(_up(sums.rho), self.delta))
+        epsilon, rho, divergence = (x if isinstance(x, float) else round_up(x) for x in sums)
+        ways = [epsilon]
+        if self.delta and not math.isinf(divergence):
+            # The epsilon that a divergence of this order has at delta, rounded up.
+            parts = (-log_of(self.delta) / (self.order - 1), math.log1p(-1 / self.order))
+            terms = (divergence, *parts, -math.log(self.order) / (self.order - 1))
+            ways.append(max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))))
+        if self.delta and 0 < rho < math.inf:
+            ways.append(zcdp_epsilon(rho, self.delta))
         return min(ways + [self.epsilon] * self.admits(sums)) + 0.0  # no negative zero
-
-
-def _up(value: Exact) -> float:
-    return value if isinstance(value, float) else round_up(value)
 
 
 @lru_cache
@@ -181,12 +178,6 @@ def _order(epsilon: float, delta: float) -> float:
     if not found:
         raise AccountingError(f"No Rényi order serves epsilon = {epsilon!r}, delta = {delta!r}.")
     return found[0]
-
-
-def _renyi_epsilon(divergence: float, order: float, delta: float) -> float:
-    """The epsilon that a divergence of this order has at delta, rounded up."""
-    terms = (divergence, -log_of(delta) / (order - 1), math.log1p(-1 / order), -math.log(order) / (order - 1))
-    return max(0.0, math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms)))
 
 
 class _Worst(NamedTuple):
@@ -278,9 +269,8 @@ class Account:
             ends.append(self.settled.plus(self._finite).plus(more.finite))
         # Each column by itself: the least drop of all that may turn out not to be pure.
         new = (None, None) if more.drop is None else more.drop[1:]
-        drops = [
-            [x for x in (self._least(heap), drop) if x is not None] for heap, drop in zip(self._drops, new, strict=True)
-        ]
+        kept = map(self._least, self._drops)
+        drops = [[x for x in pair if x is not None] for pair in zip(kept, new, strict=True)]
         if all(drops):
             rho, divergence = map(min, drops)
             rest = self.settled.plus(self._any).plus(more.any)

@@ -4,13 +4,16 @@ import json
 import os
 import secrets
 import stat
+import struct
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import ZipFile, ZipInfo
 
 from dpforest.errors import DPForestError, OutputError
 
@@ -19,6 +22,10 @@ from dpforest.errors import DPForestError, OutputError
 MODEL = b"model.json"
 OFFSET_OF_NAME = 30
 BUDGET = b"SQLite format 3\0"
+# Of an entry of a zip archive.
+LOCAL = struct.Struct("<4s5H3I2H")
+ENCRYPTED_OR_SIZE_ELSEWHERE = 1 | 8
+UNIX = 3
 
 
 def check_writable(path: str | Path, *inputs: str | Path, over_models: bool = False) -> Path:
@@ -159,3 +166,36 @@ def whole_file(path: str | Path, *, over_models: bool = False) -> Iterator[Binar
     except BaseException:
         name.unlink(missing_ok=True)
         raise
+
+
+def packed(entries: Mapping[str, bytes | memoryview]) -> bytes:
+    """An archive of these entries; all are of the first day of zip, so that the same entries give the same bytes."""
+    stream = BytesIO()
+    with ZipFile(stream, "w") as archive:
+        for name, blob in entries.items():
+            entry = ZipInfo(name)
+            entry.create_system = UNIX  # wherever this runs
+            archive.writestr(entry, blob)
+    return stream.getvalue()
+
+
+def unpacked(content: bytes, names: Collection[str]) -> dict[str, memoryview]:
+    """The bytes of each named entry of an archive; raises ``ValueError`` unless its entries are those, once each.
+
+    No directory, path or size in the file is trusted: entries are found one after the other, and all is compared later.
+    """
+    view, offset = memoryview(content), 0
+    entries: dict[str, memoryview] = {}
+    while len(entries) < len(names):
+        if len(content) - offset < LOCAL.size:
+            raise ValueError("An entry of the archive is missing.")
+        mark, _, flags, method, _, _, _, size, whole_size, n_name, n_extra = LOCAL.unpack_from(content, offset)
+        start = offset + LOCAL.size + n_name + n_extra
+        name = str(view[offset + LOCAL.size :][:n_name], "ascii", "replace")
+        if mark != b"PK\3\4" or name not in names or name in entries:
+            raise ValueError("An entry of the archive is not one of its kind.")
+        if method or flags & ENCRYPTED_OR_SIZE_ELSEWHERE or size != whole_size or start + size > len(content):
+            raise ValueError("An entry of the archive is packed, or larger than the archive.")
+        entries[name] = view[start : start + size]
+        offset = start + size
+    return entries

@@ -1,6 +1,7 @@
 """Ways in which a node chooses one of its candidate splits. Sees sealed scores; the choice is released."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -47,16 +48,23 @@ class Level:
 
     def scores(self, *criteria: Criterion) -> list[Sealed[np.ndarray]]:
         """One array of sealed scores ``(n_nodes, n_candidates)`` for each criterion."""
-        candidates, domain = self.candidates, self.counter.domain
-        n_block = max(1, BLOCK_CELLS // (self.counter.code_width * domain.total_codes))
         blocks: list[list[Sealed[np.ndarray]]] = [[] for _ in criteria]
-        for start in range(0, len(candidates.indices), n_block):
-            block = candidates.block(start, start + n_block)
-            counts = self.counter.count_codes(self.first + start, block.wanted(domain.n_features))
+        for block, counts in self.blocks():
             for scored, criterion in zip(blocks, criteria, strict=True):
-                own, workers = (criterion, domain.offsets, self.counter.target, block), self.counter.workers
+                own, workers = (criterion, self.counter.domain.offsets, self.counter.target, block), self.counter.workers
                 scored.append(counts.map(partial(score, *own, workers=workers)))
         return [Sealed.concatenate(scored) for scored in blocks]
+
+    @property
+    def nodes_at_once(self) -> int:
+        """The number of nodes whose histograms are held at once."""
+        return max(1, BLOCK_CELLS // (self.counter.code_width * self.counter.domain.total_codes))
+
+    def blocks(self) -> Iterator[tuple[Candidates, Sealed[np.ndarray]]]:
+        """The candidates of block after block of nodes, with the sealed histograms of the features that they split on."""
+        for start in range(0, len(self.candidates.indices), self.nodes_at_once):
+            block = self.candidates.block(start, start + self.nodes_at_once)
+            yield block, self.counter.count_codes(self.first + start, block.wanted(self.counter.domain.n_features))
 
     def select(
         self,

@@ -254,10 +254,6 @@ class TargetRange(Part):
         if not 0 < self.share < 1:
             raise ParameterError(f"The share of the target's range must lie in (0, 1), not {self.share!r}.")
 
-    def planned_share(self, facts: Facts) -> float:
-        plan = ScalePlan.of(facts)
-        return 1 - (1 - plan.location - plan.spread) * (1 - self.share)
-
     def release(self, source: SealedTable, amount: float, gate: Gate, facts: Facts) -> tuple[Bounded, float]:
         target = source.schema.target
         assert isinstance(target, Bounded)

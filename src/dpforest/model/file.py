@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.archive import is_packed, packed, unpacked
-from dpforest.common.files import read_whole, whole_file
+from dpforest.common.files import packed, read_whole, unpacked, whole_file
 from dpforest.common.jsonable import jsonable, unboxed
 from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
 from dpforest.forest.tree import Estimate, Forest
@@ -66,8 +65,7 @@ def save_model(model: Any, path: str | Path) -> None:
         )
     try:
         with whole_file(path, over_models=True) as file:
-            for piece in packed({HEADER: text, **blobs}):
-                file.write(piece)
+            file.write(packed({HEADER: text, **blobs}))
     except OutputError as error:
         raise ModelFileError(str(error)) from None
 
@@ -172,7 +170,7 @@ def _unpack(content: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str,
     tagged = json.loads(text.decode("utf-8"))
     if tagged["format"] != FORMAT or tagged["version"] != VERSION:
         raise ModelFileError(f"{path} is a model of another format; this version reads {VERSION}.")
-    is_canonical = text == _header_text(tagged) and is_packed(content, entries)
+    is_canonical = text == _header_text(tagged) and content == packed(entries)
     digest = tagged.pop("digest", None)
     blobs = {name: blob for name, blob in entries.items() if name != HEADER}
     return _untag(tagged) | {"digest": digest}, blobs, not is_canonical or digest != _digest(tagged, blobs)

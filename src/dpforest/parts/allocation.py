@@ -161,10 +161,7 @@ class Linear:
     ``slope`` is d as a share of its largest value 2*budget/(h*(h-1)); q = 1 gives the arithmetic case, slope 0 the
     geometric one, both the uniform one. The leaves are the last layer, h = depth + 1.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``; the weights are the published layers for a budget of 1.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     q: float = 1.0
@@ -200,12 +197,9 @@ class EveryQuery:
 
 @dataclass(frozen=True)
 class Weighted:
-    """Levels of splits in proportion to given weights, and ``leaf_share`` of the amount for the leaves.
+    """Levels of splits in proportion to weights, public or released, and ``leaf_share`` of the amount for the leaves.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``; weights may depend on released values.
-        Assumes: as ``spread``.
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     weights: tuple[float, ...]
@@ -219,10 +213,9 @@ class Weighted:
 class LeavesOnly:
     """All of the amount for the leaves, for trees whose splits are drawn without looking at records.
 
-    Privacy:
-        Claim: a tree costs at most ``amount``.
-        Because: see ``spread``.
-        Assumes: as ``spread``; a level of splits that offers more than one candidate refuses to run on 0.
+    A level of splits that offers more than one candidate refuses to run on 0.
+
+    Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
 
     def plan(self, amount: float, depth: int) -> TreeBudget:

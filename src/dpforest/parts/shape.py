@@ -162,10 +162,7 @@ class Stop(Part, Protocol):
 class NoisySize(Stop):
     """Splits nodes with released counts of at least ``least`` in sum, unless one class has them all.
 
-    Privacy:
-        Claim: costs nothing.
-        Because: it reads released counts.
-        Assumes: the allocation has an amount for counts at every level.
+    Privacy: Claim: costs nothing. Because: it reads released counts. Assumes: they are released at every level.
     """
 
     least: float = 100.0
@@ -187,10 +184,7 @@ class AboveNoise(Stop):
     The rule of DiffPID3: stop when size / (values * classes) < sqrt(2) / epsilon, but with the mean number of values over
     features instead of the largest. A binary split of numbers has two.
 
-    Privacy:
-        Claim: costs nothing.
-        Because: it reads released counts.
-        Assumes: the allocation has an amount for counts at every level.
+    Privacy: Claim: costs nothing. Because: it reads released counts. Assumes: they are released at every level.
     """
 
     def may_split(self, counts: np.ndarray | None, variance: float, reached: np.ndarray, facts: Facts) -> np.ndarray:
@@ -203,12 +197,9 @@ class EstimatedSupport(Stop):
     """Splits nodes if evenly divided children would hold more than sqrt(2) C t / epsilon records.
 
     The support threshold of the signal-to-noise forest [suihkonen2023, eq. 4.38 and §4.5.3]. Splits above count with
-    the values that they have, the next one with the mean number of values, as in eq. 4.38. Rows are public or released.
+    the values that they have, the next one with the mean number of values, as in eq. 4.38.
 
-    Privacy:
-        Claim: costs nothing.
-        Because: it reads the schema, earlier splits and a released number of rows.
-        Assumes: as said.
+    Privacy: Claim: costs nothing. Because: it reads schema, splits and rows. Assumes: rows are public or released.
     """
 
     needs_rows = True

@@ -1,8 +1,6 @@
 """SuLQ-ID3 as the thesis prints it [suihkonen2023, §4.1]. NOT private: its noise is drawn in floating point.
 
-As printed: at each node, for each attribute A that can still be used, the class counts n^{v,c} (Q1) and the sizes n^v (Q2)
-of all values v of A, each with Lap(1/epsilon_Q) at epsilon_Q = B/(2 d m) for m attributes (eq. 4.2); the attribute with the
-best gain (eq. 4.1); a child for each value; the class counts of leaves with what is left of B (eq. 4.3).
+As printed: what the recipe of that name has as the paper's; Q1 asks for counts n^{v,c}, Q2 for sizes n^v.
 Readings: d counts the layer of the leaves, so that B/d is left for them; d layers of Q1 and Q2 would leave nothing. Eq. 4.1
 is the entropy that is left, so the smallest is the best gain. n_i divides it alike for all attributes and is left out. A
 term whose noisy n^{v,c}/n^v is no share, that is not in (0, 1], adds nothing. A tree ends at its depth or where all
@@ -17,7 +15,7 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Published, Rows, laplace
-from dpforest.published.multiway import Values, split_records
+from dpforest.published.trees import Values, split_records
 
 
 def epsilon_per_query(budget: float, d: int, m: int) -> float:
@@ -44,7 +42,7 @@ class Sulq:
     def build(self, records: np.ndarray, left: list[int], n_layers: int) -> Node:
         """The node of some records and all below; ``left`` has the attributes that no node above has used."""
         if n_layers == 1 or not left:
-            return Node(laplace(self.table.class_counts(records), 1 / self.leaves, self.rng))
+            return Node(laplace(self.table.rows.class_counts(records), 1 / self.leaves, self.rng))
         exact = self.table.counts(records)
         first, scale = self.table.first, 1 / self.per_query
         noisy = {}

@@ -1,9 +1,6 @@
 """Out-of-bag budgets as printed: Algorithms 1 to 3 of Li, Qin, Luo and Zheng (2022). NOT private.
 
-Algorithm 1 grows a forest with exact Gini indices on bootstraps. Algorithm 2 weighs its trees by out-of-bag errors
-with Laplace noise (eqs. 4 and 5), its features by impurity decreases times tree weights (eqs. 6 to 9), and sorts
-features into removable, pruned and best ones (eqs. 11 and 12). Algorithm 3 grows a second forest on new bootstraps:
-each tree draws b features and splits on them in order of weight; eqs. 10 and 13 to 15 share out the budget. Kept as
+What the recipe of that name has as the paper's, with exact Gini indices and Laplace noise on out-of-bag errors. Kept as
 printed: tree budgets sum to epsilon/T (eq. 13), a level's counts get a 1/(d+1) share of its feature's budget (section
 4.1), noise can make an error, and so a weight, negative, and the exponent of step 9 has the Gini index with a plus
 sign, which favours impure splits.
@@ -23,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow, noise_scale
 from dpforest.published.form import Node, Published, Rows, bootstrap, gini, laplace
+from dpforest.published.trees import Choice, Sample, draw_features, exact_best, grow, noise_scale
 
 LEAST_ERROR = 1e-6
 

@@ -1,20 +1,15 @@
 """DPRF_thesis as its §5.1 prints it [suihkonen2023]. NOT private: for research.
 
-As printed: a tree on each of disjoint parts; at a node K random features, for each a split that halves the node among ten
-points of the feature's set range, under against over or equal, or each category against the rest (eqs. 5.1, 5.2), then the
-feature by its squared error (eq. 5.3); p B / (2 d_m) for each of these two steps, however many features take part in the
-first, p = 0.5, and B / 2 for the label of every leaf by permute-and-flip. A node is a leaf at the maximum depth, with one
-class, if a child of its split would have fewer than 4 records, and if no feature is left that has two values in it.
+As printed: what the recipe of that name has as the paper's; a choice of splits has p B / (2 d_m), however many features
+take part in it, and a point of a set range divides the values under it from those over or equal.
 
 Readings, where the print leaves a choice:
 
 - Parts have equal sizes.
 - The set range [a_L, a_U] is that of the schema, the same at every node; the ten points lie evenly inside it, for no
-  value is under a_L. The range of the training table or, more so, of each node would do better from a budget of 0.25 on.
-- Eq. 5.2 takes C from the records of the node, so the categories are those that the node holds. With all that are listed
-  mushroom would do worse.
-- "When the child node would have ... less than 4 records" stops the node, whichever child it is. If the child were made and
-  became a leaf, mushroom and banknote would do better, and mushroom much as the thesis says.
+  value is under a_L.
+- Eq. 5.2 takes C from the records of the node, so the categories are those that the node holds.
+- "When the child node would have ... less than 4 records" stops the node, whichever child it is.
 - "When |A| = 0 would apply to the child node" is another stop than "when all the attribute values in the node data match",
   so A loses members on the way down: the discrete features that were split on, which §4.5.1 says are selected once on a
   path. The K features are drawn from those of A with more than one value in the node, and a child without any is a
@@ -125,7 +120,7 @@ class Grower:
 
     def grow(self, records: np.ndarray, depth: int = 0, used: frozenset[int] = frozenset()) -> Node:
         """The node of some records and all below; ``used`` are the discrete features that were split on above."""
-        class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
+        class_counts = self.part.class_counts(records)
         if depth == self.max_depth or np.count_nonzero(class_counts) <= 1:
             return self._leaf(class_counts)
         split = self._choose(records, used)

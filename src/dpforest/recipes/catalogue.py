@@ -50,11 +50,6 @@ def get_recipe(name: str) -> Recipe:
     return catalogue[name]
 
 
-def is_of_catalogue(recipe: Recipe) -> bool:
-    """Whether a recipe is the very object that ``get_recipe`` gives."""
-    return _catalogue().get(recipe.name) is recipe
-
-
 def is_listed(recipe: Recipe) -> bool:
     """Whether a recipe is the catalogue's of that name, apart from its settable parameters."""
     try:

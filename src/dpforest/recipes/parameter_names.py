@@ -50,14 +50,15 @@ INSTEAD = {
 # The same for a search, which has few parameters of its own.
 OF_ESTIMATOR = "Set it on the estimator that is given to the search."
 OF_SEARCH = {
-    "delta": "The search is proved for delta = 0, and so is each of its runs.",
     "cv": "Runs are scored on one part of the records: set held_out.",
     "scoring": "Runs are compared by their noisy accuracy, or mean absolute error; the proof is for these.",
     "n_iter": "The number of runs is drawn by lot, which the proof needs: set mean_runs.",
     "param_grid": "It is called param_distributions here.",
     "random_state": "Whoever knows a seed can undo the noise, so a search takes none.",
     "refit": "The model of the best run is kept as it is, in best_estimator_.",
-    **dict.fromkeys(("schema", "recipe", "n_trees", "n_estimators", "max_depth", "recipe_params", "n_jobs"), OF_ESTIMATOR),
+    **dict.fromkeys(
+        ("delta", "schema", "recipe", "n_trees", "n_estimators", "max_depth", "recipe_params", "n_jobs"), OF_ESTIMATOR
+    ),
 }
 
 

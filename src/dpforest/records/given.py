@@ -28,6 +28,8 @@ BY_NAME = (
 
 def given_frame(X: Any) -> "nw.DataFrame[Any] | None":
     """The table as a dataframe of narwhals if a table library made it; None for an array or a list."""
+    if isinstance(X, nw.DataFrame):
+        return X
     if sparse.issparse(X):
         raise TableError("A sparse matrix was given. Pass a dense table, for example X.toarray().")
     if is_polars_lazyframe(X):

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpforest.errors import ParameterError
-from dpforest.growing import choosing
-from dpforest.growing.choosing import Level
+from dpforest.growing.choosing import Level, score
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import EntropyCount
 from dpforest.parts.leaves import NoisyCounts
@@ -62,20 +61,16 @@ class NoisyGain(Choose):
             raise ParameterError(f"NoisyGain of recipe {recipe.name!r} needs a criterion that sees class counts.")
 
     def choose(self, level: Level, amount: float) -> np.ndarray:
-        """The index of the chosen candidate of each open node ``(n_open,)``, or -1 where none is valid."""
         counter, gate, domain = level.counter, level.gate, level.counter.domain
         wanted, weight = level.candidates.wanted(domain.n_features), counter.most_per_feature
         most = int(wanted.sum(axis=1).max())
         sensitivity = Sensitivity(most * weight, most * weight**2)
-        n_block = max(1, choosing.BLOCK_CELLS // (counter.code_width * domain.total_codes))
         lowest, chosen = np.iinfo(np.int64).min, []
-        with gate.ledger.scope(level.purpose, "parallel") if n_block < len(wanted) else nullcontext():
-            for start in range(0, len(wanted), n_block):
-                block = level.candidates.block(start, start + n_block)
-                counts = counter.count_codes(level.first + start, wanted[start : start + n_block])
+        with gate.ledger.scope(level.purpose, "parallel") if level.nodes_at_once < len(wanted) else nullcontext():
+            for block, counts in level.blocks():
                 noisy, _ = gate.add_noise(counts, sensitivity, amount, replace(level.purpose, step="noisy counts"))
                 counted = np.clip(noisy, 0, MOST_COUNT)
-                scores = choosing.score(level.criterion, domain.offsets, counter.target, block, counted)
+                scores = score(level.criterion, domain.offsets, counter.target, block, counted)
                 best = np.where(block.valid, scores, lowest).argmax(axis=1)
                 chosen.append(np.where(block.valid.any(axis=1), best, -1))
         return np.concatenate(chosen)

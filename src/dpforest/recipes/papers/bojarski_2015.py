@@ -12,26 +12,19 @@ still divide it, and is a leaf if none can; for shares counts below 0 are taken 
 its parent says; a public cap on nodes, which 17 trees of depth 14 would pass; geometric noise on integers (§2.18).
 """
 
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
+from dataclasses import replace
+
 from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import LogRows
 from dpforest.parts.voting import Majority, MeanOfShares, ProbabilisticAverage
+from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 
-RECIPE = Recipe(
+RECIPE = replace(
+    RANDOM_TREES,
     name="bojarski-2015",
     title="dpRFMV/TA/PA: complete random binary trees",
     paper="Bojarski, Choromanska, Choromanski and LeCun, 2015",
-    sample=EveryRecord(),
     propose=Menu(random=True),
-    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
-    allocate=LeavesOnly(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
     vote=Majority(),
     n_trees=LogRows(),
     depth=14,

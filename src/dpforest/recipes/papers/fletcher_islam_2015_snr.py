@@ -16,27 +16,22 @@ forest adds up votes; values outside of the lists and missing ones have children
 nothing and not split; a public cap on nodes; geometric noise on integers (§2.18).
 """
 
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
+from dataclasses import replace
+
 from dpforest.parts.postprocess import PruneBySignal
 from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import AllFeatures, EstimatedSupport, SupportedTrees
 from dpforest.parts.voting import MostConfidentNode
+from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 from dpforest.schema.grid import Grid
 
-RECIPE = Recipe(
+RECIPE = replace(
+    RANDOM_TREES,
     name="fletcher-islam-2015-snr",
     title="Random multiway trees, pruned by signal-to-noise",
     paper="Fletcher and Islam, 2015 [thesis, reference 14]",
-    sample=EveryRecord(),
     grid=Grid(bins=5),
     propose=Menu((OneChildPerValue(),), random=True),
-    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
-    allocate=LeavesOnly(),
-    leaf=NoisyCounts(),
     stop=EstimatedSupport(),
     refine=(PruneBySignal(),),
     vote=MostConfidentNode(),

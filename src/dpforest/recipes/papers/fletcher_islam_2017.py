@@ -12,24 +12,22 @@ values outside of the category lists and missing ones have children of their own
 §2.8, §2.11, §2.13).
 """
 
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.criteria import GiniCount
+from dataclasses import replace
+
 from dpforest.parts.leaves import PrivateLabel
-from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
-from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import Disjoint
 from dpforest.parts.shape import HalfUntested
 from dpforest.parts.voting import Majority
+from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 
-RECIPE = Recipe(
+RECIPE = replace(
+    RANDOM_TREES,
     name="fletcher-islam-2017",
     title="Random trees on disjoint parts, one private label a leaf",
     paper="Fletcher and Islam, Expert Systems with Applications 2017; addendum 2021",
     sample=Disjoint(),
-    propose=Menu((OneChildPerValue(numeric=False), Thresholds()), random=True),
-    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
-    allocate=LeavesOnly(),
     leaf=PrivateLabel(),
+    refine=(),
     vote=Majority(),
     n_trees=100,
     depth=HalfUntested(),

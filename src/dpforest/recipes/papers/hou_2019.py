@@ -13,28 +13,23 @@ pure nodes, though it is common (§3.1); public cuts; permute-and-flip; ln(1 + B
 a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9, §2.11, §2.15, §2.16).
 """
 
+from dataclasses import replace
+
 from dpforest.parts.allocation import Harmonic
 from dpforest.parts.criteria import EntropyCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
 from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import PoissonBootstrap
-from dpforest.parts.voting import Majority
+from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
-RECIPE = Recipe(
+RECIPE = replace(
+    CART,
     name="hou-2019",
     title="Entropy on binary splits, layers weighted 2/(d-i+1)",
     paper="Hou et al., 2019",
-    sample=PoissonBootstrap(),
     propose=Menu(n_features=0.5),
     criterion=EntropyCount(),
     allocate=Harmonic(inner=2.0),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
     n_trees=50,
     depth=6,  # d = 7 layers, of which the last is leaves
-    parameters={"k": "propose.n_features"},
+    has_published_variant=False,
     claim="fails: gain ratio has no useful bound, bootstrap not charged",
 )

@@ -32,20 +32,15 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import descend
 from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
-from dpforest.parts.allocation import Uniform, Weighted
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu, OneAgainstRest, Thresholds
+from dpforest.parts.allocation import Weighted
 from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
-from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
+from dpforest.recipes.papers.li_2020 import RECIPE as CART
 from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
@@ -201,17 +196,11 @@ def _importances(forest: Forest) -> np.ndarray:
     return importances
 
 
-RECIPE = Recipe(
+RECIPE = replace(
+    CART,
     name="li-2022",
     title="Out-of-bag weights: features in order of importance",
     paper="Li, Qin, Luo and Zheng, Mathematics 2022",
-    sample=PoissonBootstrap(),
-    propose=Menu((Thresholds(), OneAgainstRest()), n_features=5),
-    criterion=GiniCount(),
-    allocate=Uniform(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
     stages=OutOfBag(),
     n_trees=50,
     depth=5,
@@ -223,6 +212,5 @@ RECIPE = Recipe(
         "held_out": "stages.held_out",
         "leaf_share": "stages.leaf_share",
     },
-    has_published_variant=True,
     claim="fails: weights from a forest that is not private, false parallel composition",
 )

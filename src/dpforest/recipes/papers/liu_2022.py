@@ -26,17 +26,13 @@ from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.growing.grower import Together, grow, refined
 from dpforest.parts.allocation import Harmonic
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
-from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import divide, divide_evenly
 from dpforest.privacy.gate import Gate
 from dpforest.recipes.papers.first_look import FirstLook
+from dpforest.recipes.papers.li_2020 import RECIPE as CART
 from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
@@ -79,17 +75,13 @@ class TwoPhase(Stages):
         return Forest.join([first, refined(second, recipe)])
 
 
-RECIPE = Recipe(
+RECIPE = replace(
+    CART,
     name="liu-2022",
     title="TpDPRF: later trees on what earlier ones get wrong",
     paper="Liu et al., 2022",
-    sample=PoissonBootstrap(),
     propose=Menu(n_features=0.5),
-    criterion=GiniCount(),
     allocate=Harmonic(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
     first_look=FirstLook(select=True, pairs=True),
     stages=TwoPhase(alpha=0.5),
     n_trees=90,
@@ -102,5 +94,6 @@ RECIPE = Recipe(
             {"nig": FirstLook(select=True, pairs=True), "su": FirstLook(select=True), "off": None},
         ),
     },
+    has_published_variant=False,
     claim="fails: raw feature selection, one record may be drawn n times",
 )

@@ -92,7 +92,7 @@ def evaluation_section(content: Mapping[str, Any] | None) -> dict[str, Any]:
     if content is None:
         return {"scored": None}
     found: dict[str, Any] = {
-        "rows": count_words(float(content["n_rows"]), float(content["n_rows_margin"]) or None, "rows"),
+        "rows": _rows_in(content, "rows"),
         "scores": _table(content["scores"]),
         "other_rows": other_rows_words(content["unit"]),
         "has_bins": any(score["binning"] for score in content["scores"]),
@@ -148,20 +148,19 @@ def _groups(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if groups is None:
         return None
     names = [each["name"] for each in groups["rows"][0]["scores"] if not each["name"].startswith(LEFT_OUT)][:MOST_COLUMNS]
-    rows = [_group(row, names) for row in groups["rows"][:MOST_GROUPS]]
+    rows = []
+    for row in groups["rows"][:MOST_GROUPS]:
+        scores = {each["name"]: each for each in row["scores"]}
+        rows.append({
+            "group": str(row["group"]), "rows": _rows_in(row), "enough": bool(row["enough"]),
+            "words": [score_words(scores[name]) if name in scores else NOTHING for name in names],
+            "sampling": off_by(scores[names[0]], "sampling") if names[0] in scores else NOTHING,
+        })  # fmt: skip
     return {"column": groups["column"], "names": names, "rows": rows, "left": len(groups["rows"]) - len(rows)}
 
 
-def _group(row: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    scores = {each["name"]: each for each in row["scores"]}
-    rows = count_words(float(row["n_rows"]), float(row["n_rows_margin"]) or None)
-    return {
-        "group": str(row["group"]),
-        "rows": rows,
-        "enough": bool(row["enough"]),
-        "words": [score_words(scores[name]) if name in scores else NOTHING for name in names],
-        "sampling": off_by(scores[names[0]], "sampling") if names[0] in scores else NOTHING,
-    }
+def _rows_in(part: Mapping[str, Any], what: str = "") -> str:
+    return count_words(float(part["n_rows"]), float(part["n_rows_margin"]) or None, what)
 
 
 def _x(share: float) -> float:
@@ -193,7 +192,7 @@ def _calibration(points: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     rows = [
         {
             "bin": f"{figure(float(point['low']), 3)} to {figure(float(point['high']), 3)}",
-            "n_rows": count_words(float(point["n_rows"]), float(point["n_rows_margin"]) or None),
+            "n_rows": _rows_in(point),
             "share": score_words({"value": point["share"], "margin": point["margin"]}),
         }
         for point in points
