@@ -53,8 +53,7 @@ from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
 from dpforest.schema.words import unit_doubts
-from dpforest.search.candidates import Model, Space
-from dpforest.search.runs import Run, best_run, ledger_of, run
+from dpforest.search.runs import Model, Run, Space, best_run, ledger_of, run
 
 MOST_RUNS = 10_000
 NOT_COVERED = "how long the search took: it tells how many runs there were"
