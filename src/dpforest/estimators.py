@@ -24,7 +24,7 @@ from dpforest.predicting import decide_labels, predict_shares
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
-from dpforest.published.fit import printed_form
+from dpforest.published.form import printed_form
 from dpforest.recipes.parameter_names import named_here, refuse_unknown
 from dpforest.records.doors import current_client
 from dpforest.records.source import silent

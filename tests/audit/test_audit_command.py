@@ -70,12 +70,6 @@ def test_both_variants_are_audited_where_both_exist():
     assert {(subject.epsilon, subject.delta) for subject in every} == {(0.5, 1e-6)}
 
 
-def test_what_cannot_be_audited_is_refused_in_one_line():
-    for arguments in (["--recipe", "no-such"], ["--variant", "secret"], ["--recipe", "mu-2016", "--variant", "published"]):
-        result = run("--pairs", "2", "--trials", "0", *arguments)
-        assert isinstance(result.exception, ParameterError), arguments
-
-
 def test_parts_can_be_left_out():
     found = audit_recipe("auto", n_pairs=3)
     assert found.bound is None

@@ -1,12 +1,9 @@
 """Estimators and scores on a budget: every fit is recorded, none passes the cap."""
 
 import math
-import multiprocessing
 import pickle
-import signal
 from contextlib import suppress
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -153,20 +150,6 @@ def test_cross_validation_that_hides_errors_still_stops_spending(path):
     assert budget.spent == 1.0
 
 
-def test_joblib_processes_share_one_cap(path):
-    budget = Budget.open(path, dataset="parallel", epsilon=1.0)
-    models = [DPForestClassifier(SCHEMA, epsilon=0.25, budget=budget, max_depth=1, n_trees=1) for _ in range(6)]
-
-    def attempt(model):
-        try:
-            return model.fit(X, Y).privacy_.epsilon
-        except BudgetError:
-            return 0.0
-
-    spent = joblib.Parallel(n_jobs=2)(joblib.delayed(attempt)(model) for model in models)
-    assert sum(spent) == budget.spent == 1.0
-
-
 def test_a_failed_fit_costs_what_it_had_charged(budget):
     seen = []
 
@@ -181,23 +164,6 @@ def test_a_failed_fit_costs_what_it_had_charged(budget):
     assert release["state"] == "settled"
     assert release["loss"] == Loss.of_ledger(model.ledger_)
     assert 0 < budget.spent < 1.0
-
-
-def killed(budget):
-    def stop(step):
-        signal.raise_signal(signal.SIGKILL)
-
-    DPForestClassifier(SCHEMA, epsilon=1.0, budget=budget).fit(X, Y, progress=stop)
-
-
-def test_a_fit_that_was_killed_stands_in_full(budget):
-    child = multiprocessing.get_context("fork").Process(target=killed, args=(budget,))
-    child.start()
-    child.join(120)
-    assert child.exitcode == -signal.SIGKILL
-    assert budget.spent == 1.0
-    assert [release["state"] for release in budget.history()] == ["reserved"]
-    budget.verify()
 
 
 def test_a_store_that_is_deleted_during_the_fit_gives_no_model(path, budget):

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -37,15 +36,6 @@ def test_an_entry_that_was_half_counted_when_somebody_pressed_control_c_counts_o
         _ = budget.spent
     monkeypatch.setattr(chain.Chain, "count", count)
     assert budget.spent == 1.0
-
-
-def test_the_store_does_not_tell_how_long_a_release_took(budget):
-    reservation = budget.reserve("fit", outcomes=ONE)
-    time.sleep(0.05)
-    budget.settle(reservation, ONE[0])
-    began, ended = budget.export()["entries"][-2:]
-    assert (began["kind"], ended["kind"]) == ("reserve", "settle")
-    assert ended["time"] == began["time"]
 
 
 def test_reserved_and_settled_entries_are_there_after_reopening(path, budget):

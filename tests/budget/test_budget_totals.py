@@ -30,21 +30,6 @@ def total(cap, items):
     return sums
 
 
-@pytest.mark.parametrize(("cap", "part"), [(1.0, 0.25), (0.3, 0.1)])
-def test_parts_fill_a_cap_as_the_decimals_that_people_write(cap, part):
-    # Three floats of 0.1 are more than the float 0.3.
-    assert 3 * Fraction(0.1) > Fraction(0.3)
-    account, n_parts = Account(Cap(cap, 0.0)), round(cap / part)
-    for number in range(1, n_parts):
-        account.reserve(number, [Loss.pure(part)])
-        account.settle(number, Loss.pure(part))
-    assert account.admits([Loss.pure(part)])
-    assert not account.admits([Loss.pure(math.nextafter(part, 1))])
-    account.reserve(n_parts, [Loss.pure(part)])
-    assert (account.spent, account.left) == (cap, 0.0)
-    assert not account.admits([Loss.pure(2.0**-40)])
-
-
 def test_rho_by_hand():
     assert Loss.pure(1.0) == Loss(1.0, 0.5)
     assert Loss.pure(4.0) == Loss(4.0, 4.0)

@@ -245,29 +245,6 @@ def test_pictures_are_drawn_without_warnings(model, draw):
     matplotlib.pyplot.close(axes.figure)
 
 
-def test_a_browser_shows_the_report_and_runs_nothing_of_it(made):
-    playwright = pytest.importorskip("playwright.sync_api")
-    done("report", made / "m.dpf", "--out", "r.html")
-    with open("r.json", encoding="utf-8") as file:
-        assert Schema.from_dict(json.load(file)["schema"]).target.name == hostile.TARGET
-    met = []
-    with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("dialog", lambda dialog: (met.append(dialog.message), dialog.dismiss()))
-        page.on("pageerror", lambda error: met.append(str(error)))
-        page.on("console", lambda message: met.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda request: met.append(request.url) if not request.url.startswith("file:") else None)
-        page.goto(f"file://{Path('r.html').resolve()}")
-        scripts = page.locator("script:not([type='application/json'])").count()
-        images, text = page.locator("img").count(), page.locator("body").inner_text()
-        browser.close()
-    assert met == []
-    assert (scripts, images) == (1, 0)
-    assert "<script>alert(1)</script>" in text
-    assert "{{7*7}}" in text
-
-
 def test_names_that_differ_in_case_only_are_two_columns():
     schema = Schema({"Age": Numeric(0, 1), "age": Numeric(0, 1), "AGE ": Numeric(0, 1)}, Classes(["Yes", "yes"], name="AGE"))
     generator = np.random.default_rng(0)

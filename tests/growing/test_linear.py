@@ -18,16 +18,19 @@ from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing import linear
 from dpforest.growing.linear import (
     LARGEST,
+    MOST_CATEGORIES,
+    MOST_NUMBERS,
     N_BINS,
+    STEPS,
     WIDTH,
     Linear,
     Order,
     class_weights,
     even_maps,
     linear_maps,
+    linear_sums,
     n_full,
 )
-from dpforest.growing.scores import MOST_CATEGORIES, MOST_NUMBERS, STEPS, linear_sums, rarity
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts
@@ -174,17 +177,6 @@ def test_the_weights_of_classes_balance_them_and_the_larger_is_the_most(prior):
     assert weights[int(prior > 0)] == round(MOST_WEIGHT * math.exp(-abs(prior)))
 
 
-@pytest.mark.parametrize(
-    ("prior", "share"),
-    [(0.0, 0.5), *((math.log(share / (1 - share)), share) for share in (0.01, 0.2))]
-    # Of what is said to be next to impossible, by a finite factor.
-    + [(prior, 1 / (1 + math.exp(30))) for prior in (30.0, 800.0, 1e300, math.inf)],
-)
-def test_how_rare_the_rarer_class_is_follows_from_the_log_odds_of_either(prior, share):
-    assert rarity(prior) == pytest.approx(share, rel=1e-12)
-    assert rarity(-prior) == rarity(prior)
-
-
 def test_records_of_full_weight_are_all_if_classes_balance_and_about_the_rare_ones_if_not():
     assert n_full(500.0, class_weights(0.0), 0.0) == 500
     # Nine in ten records have a weight of 1/9: 0.9 / 81 + 0.1 = 1/9 of the records, up to the rounding of weights.
@@ -214,28 +206,6 @@ def test_sums_are_those_over_records_of_their_signed_and_weighted_maps(n_records
         sums = linear_sums(maps, domain.offsets, weights, counts_of(domain, codes, labels))
         assert np.issubdtype(sums.dtype, np.integer)
         assert sums.tolist() == plain_sums(maps, weights, codes, labels.tolist())
-
-
-@pytest.mark.parametrize("kind", ["linear", "even"])
-@pytest.mark.parametrize("prior", [0.0, 0.7, -2.0])
-def test_an_added_record_moves_each_block_by_at_most_the_steps_times_the_weight_and_some_record_by_that(kind, prior):
-    # By ranks the ends of numbers are at the ends of the map; the middles of bins between bounds are not.
-    domain = domain_of({"free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])})
-    maps = linear_maps(domain, GRID, True) if kind == "linear" else even_maps(domain, GRID)
-    weights, rng = class_weights(prior), np.random.default_rng(1)
-    codes, labels = random_codes(domain, 20, rng), rng.integers(0, 2, 20)
-    before = linear_sums(maps, domain.offsets, weights, counts_of(domain, codes, labels))
-    ends = np.cumsum([table.shape[1] for _, table in maps])[:-1]
-    most = np.zeros(len(maps), dtype=int)
-    for code in range(int(domain.n_codes.max())):
-        record = np.minimum(code, domain.n_codes - 1)[:, None]
-        for label in (0, 1):
-            after = counts_of(domain, np.hstack([codes, record]), [*labels, label])
-            move = linear_sums(maps, domain.offsets, weights, after) - before
-            l1 = np.array([np.abs(block).sum() for block in np.split(move, ends)])
-            assert l1.max() <= STEPS * weights[label]
-            most = np.maximum(most, l1)
-    assert (most == STEPS * MOST_WEIGHT).all()
 
 
 @DELTAS
@@ -442,23 +412,6 @@ def test_where_no_feature_has_a_map_the_trees_have_what_the_score_leaves(delta):
     assert fit.gate.ledger.spent <= 1.0
 
 
-def model_of(features, step, epsilon=1.0, delta=0.0, seed=0, **more):
-    recipe = recipe_with(CONSTANT, step, Phase(0.4, 1))
-    return DPForestClassifier(Schema(features, Classes(["no", "yes"])), epsilon, delta, recipe, random_state=seed, **more)
-
-
-def rows_of(features, n_rows, seed):
-    rng = np.random.default_rng(seed)
-    columns = [
-        rng.random(n_rows) if isinstance(part, Numeric) else rng.choice(part.categories, n_rows).astype(object)
-        for part in features.values()
-    ]
-    X = np.empty((n_rows, len(columns)), dtype=object)
-    for index, column in enumerate(columns):
-        X[:, index] = column
-    return X, rng.choice(["no", "yes"], n_rows)
-
-
 SMALL = {
     "a single value": {"x": Numeric(0, 1), "only": Categorical(["a"])},
     "two values": {"flag": Categorical([0, 1])},
@@ -472,14 +425,14 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_tables_of_columns_that_say_little_fit(epsilon, name, step):
-    features = SMALL[name]
+    domain = domain_of(SMALL[name])
     for seed in range(2):
-        X, y = rows_of(features, 60, seed)
-        X[:, 0] = X[0, 0]  # all rows have the same value there
-        model = model_of(features, step, epsilon, seed=seed).fit(X, y)
-        assert np.isfinite(model.predict_proba(X)).all()
-        assert np.isfinite(model.forest_.votes).all()
-        assert math.isinf(epsilon) or model.ledger_.spent <= epsilon
+        rng = np.random.default_rng(seed)
+        codes = random_codes(domain, 60, rng)
+        codes[0] = codes[0, 0]  # all rows have the same value there
+        fit = run_steps((CONSTANT, step, Phase(0.4, 1)), domain, codes, rng.integers(0, 2, 60), epsilon, seed=seed)
+        assert np.isfinite(fit.forest.votes).all()
+        assert math.isinf(epsilon) or fit.gate.ledger.spent <= epsilon
 
 
 @pytest.mark.parametrize("step", [SCORE, RULE], ids=["score", "rule"])

@@ -1,23 +1,19 @@
 """The order of several classes: what its look is at and costs, how far a record moves it, and what its trees add."""
 
-import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support.encoded import facts_about, random_table, with_one_more
-from tests.support.replay import train
+from tests.support.encoded import facts_about
 from tests.support.steps import CONSTANT, GRID, gate_of, plain_sums, recipe_with, run_steps, spent_on
 from tests.support.strategies import THREE, mixed_table, random_codes
 from tests.support.targets import classes
 
 from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_model
-from dpforest.audit.replay import unpaid_moves
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.linear import MOST, USUAL, Linear, Order, class_weights, linear_maps
-from dpforest.growing.scores import STEPS
+from dpforest.growing.linear import MOST, STEPS, USUAL, Linear, Order, class_weights, linear_maps
 from dpforest.growing.sequential import Ensemble, Phase
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
@@ -26,8 +22,6 @@ from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema.domain import Domain
 
 MIXED = {"x": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])}
-# By ranks the ends of numbers are at the ends of the map; the middles of bins between bounds are not.
-AT_ENDS = {name: MIXED[name] for name in ("free", "flag", "city")}
 NO_MAP = {"only": Categorical(["a"]), "place": Categorical([f"p{k}" for k in range(100)])}
 TREE = Phase(0.5, 1)
 ORDER = Order(0.5)
@@ -136,21 +130,6 @@ def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_ask
     run = run_of(domain_of(MIXED))
     assert ORDER.train(run, 0.3) == 0.0
     assert run.gate.ledger.total == 0.3
-
-
-@DELTAS
-def test_an_added_record_moves_each_block_by_at_most_the_unit_and_some_record_by_that(delta):
-    recipe, schema = recipe_with(CONSTANT, ORDER, Phase(0.4, 1), leaf=NoisyCounts()), Schema(AT_ENDS, classes(4))
-    domain, codes, labels = random_table(schema, recipe.grid, 30, seed=1)
-    one, most = train(recipe, schema, codes, labels, seed=1, delta=delta), np.zeros(len(AT_ENDS), dtype=int)
-    for code, label in itertools.product(range(int(domain.n_codes.max())), range(4)):
-        more = with_one_more(codes, labels, np.minimum(code, domain.n_codes - 1), label)
-        two = train(recipe, schema, *more, one.queries, 1, delta)
-        assert unpaid_moves(one, two) == []
-        before, after = (next(query for query in fit.queries if query.label == "linear: order") for fit in (one, two))
-        assert before.stated == after.stated == Blocks((1, 1, 3), STEPS * MOST_WEIGHT)
-        most = np.maximum(most, [np.abs(block).sum() for block in np.split(after.values - before.values, [1, 2])])
-    assert most.tolist() == [STEPS * MOST_WEIGHT] * 3
 
 
 # --- its trees ------------------------------------------------------------------------------------------------------

@@ -389,18 +389,25 @@ def test_a_gaussian_variance_beyond_the_arithmetic_is_refused():
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("scale", "rate"), [(0.5, Rate(2, 1)), (2.0, Rate(1, 2)), (40.0, Rate(1, 40))])
-def test_geometric_noise_agrees_with_opendp(scale, rate):
-    theirs = dp.m.make_laplace(INTEGERS, dp.l1_distance(T=int), scale=scale)([0] * 30_000)
-    assert_same_law(GeometricNoise().draw((N_DRAWS,), rate, Entropy(41)), np.array(theirs))
+OF_SCALES = {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)}
+THEIRS = {
+    "geometric": (
+        GeometricNoise(),
+        dp.m.make_laplace,
+        dp.l1_distance(T=int),
+        {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)},
+    ),
+    "Gaussian": (Gaussian(), dp.m.make_gaussian, dp.l2_distance(T=float), {s: Fraction(s) ** 2 for s in (0.5, 2.0, 50.0)}),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scale", "variance"), [(0.5, Fraction(1, 4)), (2.0, Fraction(4)), (50.0, Fraction(2500))])
-def test_gaussian_noise_agrees_with_opendp(scale, variance):
-    theirs = dp.m.make_gaussian(INTEGERS, dp.l2_distance(T=float), scale=scale)([0] * 20_000)
-    assert_same_law(Gaussian().draw((N_DRAWS,), variance, Entropy(42)), np.array(theirs))
+@pytest.mark.parametrize("name", THEIRS)
+def test_noise_agrees_with_opendp(name):
+    mechanism, make, distance, cases = THEIRS[name]
+    for scale, own in cases.items():
+        theirs = make(INTEGERS, distance, scale=scale)([0] * 20_000)
+        assert_same_law(mechanism.draw((N_DRAWS,), own, Entropy(41)), np.array(theirs))
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ MUTANTS = (
            "privacy/amounts.py", "shares = [round_down(unit", "shares = [round_up(unit", "parts/test_allocation.py"),
     # Steps of fits.
     Mutant("linear-unit", "A record moves a look by less than its whole weight.",
-           "growing/scores.py", "blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit)",
+           "growing/linear.py", "blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit)",
            "blocks = Blocks(tuple(table.shape[1] for _, table in maps), unit * 9 // 10)", "growing/test_linear.py"),
     Mutant("slope-bound", "The choice of a slope is taken to be narrower than it is.",
            "growing/linear.py", "Bound(0, MOST_WEIGHT)", "Bound(0, MOST_WEIGHT * 9 // 10)", "law/test_real_costs.py"),

@@ -210,24 +210,6 @@ def test_pruning_leaves_no_split_below_which_all_agree_and_drops_no_other(forest
     assert (~pruned.is_leaf).sum() == n_kept
 
 
-@pytest.mark.slow
-@FIXED
-@given(forests(classes))
-def test_rules_stay_correct_after_pruning(forest):
-    pruned = Prune().refine(plain_shares(forest.summed()))
-    domain, rules = pruned.domain, pruned.rules()
-    assert len(rules) == pruned.n_nodes
-    for record in naive.all_records(domain)[::5]:
-        values = {
-            name: naive.value_of(code, part, cuts)
-            for name, code, part, cuts in zip(domain.names, record, domain.features, domain.cuts, strict=True)
-        }
-        reached = {node for tree in range(pruned.n_trees) for node in naive.path(pruned, tree, record)}
-        assert reached == {
-            rule["node"] for rule in rules if all(naive.meets(condition, values) for condition in rule["conditions"])
-        }
-
-
 def test_even_shrinkage_pulls_each_node_towards_equal_shares_by_its_noise():
     forest = EvenShrinkage(2.0).refine(small([8, 0], [-3, 5], [0, 0], variance=9.0).summed())
     released = forest.is_leaf

@@ -230,9 +230,6 @@ def test_a_model_whose_fit_leaked_warns_and_states_no_privacy_and_the_reason():
     assert model.privacy_.reasons == ("leaves: counts are printed as they are",)
 
 
-# --- round trip -----------------------------------------------------------------------------------------------------
-
-
 # --- whole fits -----------------------------------------------------------------------------------------------------
 
 

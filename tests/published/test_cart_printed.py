@@ -13,8 +13,8 @@ from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
 from dpforest.parts.allocation import Linear
 from dpforest.parts.shape import Facts
 from dpforest.published import dong_2022, li_2022
-from dpforest.published.cart import Sample, draw_features, gini_after, grow, noise_scale
 from dpforest.published.form import Node, gini
+from dpforest.published.trees import Sample, draw_features, grow, noise_scale
 
 A, AB, X = {"A": Categorical([0, 1])}, {"A": Categorical([0, 1]), "B": Categorical([0, 1])}, {"x": Numeric(0, 9)}
 FACTS = Facts(n_rows=100.0, epsilon=1.0, delta=0.0, n_features=3, n_numeric=1, mean_children=2.0, n_classes=2)
@@ -124,16 +124,6 @@ def test_layers_sum_to_the_budget_of_a_tree(h):
         rest = 2 - h * d * (h - 1)
         first = rest / (2 * h) if q == 1 else (1 - q) * rest / (2 * (1 - q**h))
         assert layers == pytest.approx([first * q**i + i * d for i in range(h)])
-
-
-@pytest.mark.parametrize("share", [0.01, 1.0, 20.0])
-def test_the_highest_printed_value_is_the_least_gini_index(share):
-    rng = np.random.default_rng(2)
-    total = np.array([30.0, 20.0])
-    left = np.cumsum(rng.integers(0, 2, (15, 2)), axis=0) + np.array([1, 0])
-    ginis = gini_after(left, total)
-    exponents = np.exp(share / 4 * ginis)
-    assert (1 - exponents / exponents.sum()).argmax() == ginis.argmin()
 
 
 def test_the_budget_of_the_linear_paper_changes_nothing():

@@ -13,7 +13,7 @@ from dpforest.parts.allocation import EveryQuery
 from dpforest.published import fletcher_islam_2015_dpdf as dpdf
 from dpforest.published import friedman_schuster_2010 as diffpid3
 from dpforest.published.form import Node, laplace
-from dpforest.published.multiway import Values, prune_tree
+from dpforest.published.trees import Values, prune_tree
 
 
 def test_budgets_of_a_query_are_table_1_of_the_paper():
@@ -102,7 +102,7 @@ class TestDpdf:
         more = with_one_more(rows, [0, *[1] * (n_attributes - 1)], 1)
         epsilon, noisy_size = 0.222, 100
         laws = [
-            chances(table.gini(np.arange(len(table.target))), dpdf.choice_rate(epsilon, noisy_size))
+            chances(table.gini(np.arange(table.rows.n_rows)), dpdf.choice_rate(epsilon, noisy_size))
             for table in (Values.of(rows, self.RECIPE), Values.of(more, self.RECIPE))
         ]
         loss = math.log(laws[0][0] / laws[1][0])

@@ -30,7 +30,7 @@ from dpforest.privacy.accountants import zcdp_epsilon, zcdp_rho
 from dpforest.privacy.best_of_runs import epsilon_of_one_run
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
-from dpforest.search.candidates import Space
+from dpforest.search.runs import Space
 
 SPACE = {"recipe": ["auto", "jagannathan-2009"], "max_depth": [2, 3]}
 LISTED = Schema({"x": Numeric(0, 1), "z": Categorical(learn=True)}, Classes(["a", "b"]))

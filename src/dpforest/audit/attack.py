@@ -138,7 +138,8 @@ def attack(
     tuned, held = len(fits) // 4, len(fits) // 2
     # Term by term: a product of matrices may round the same statistics differently, and ties would break.
     without, planted = (fits * _tune(fits[:tuned])).sum(axis=2).T
-    threshold = _threshold(without[tuned:held])
+    # A new fit without the canary passes it with a probability of about 1 %.
+    threshold = np.sort(without[tuned:held])[-max(1, math.floor(FALSE_POSITIVES * (held - tuned + 1)))]
     without, planted = without[held:], planted[held:]
     fpr, tpr, _ = roc_curve(np.repeat([0, 1], len(without)), np.concatenate([without, planted]))
     fpr_tested, _, fpr_high = _rate(without > threshold)
@@ -368,12 +369,6 @@ def _tune(fits: np.ndarray) -> np.ndarray:
     without, planted = (fits / spread).swapaxes(0, 1)
     covariance = (np.cov(without.T) + np.cov(planted.T)) / 2 + LEAST_VARIANCE * np.eye(len(spread))
     return np.linalg.solve(covariance, (planted - without).mean(axis=0)) / spread
-
-
-def _threshold(scores: np.ndarray) -> float:
-    """The score that a new fit without the canary passes with a probability of about 1 %, from scores of such fits."""
-    rank = max(1, math.floor(FALSE_POSITIVES * (len(scores) + 1)))
-    return float(np.sort(scores)[-rank])
 
 
 def _rate(positives: np.ndarray) -> tuple[float, float, float]:

@@ -1,7 +1,4 @@
-"""Writes and draws the results of audits for people who decide, not for people who prove. Sees results, no rows.
-
-Pictures need matplotlib (``dpforest[plots]``).
-"""
+"""Writes and draws the results of audits for people who decide, not for people who prove. Sees results, no rows."""
 
 import base64
 import math

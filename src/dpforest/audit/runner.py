@@ -38,13 +38,8 @@ class Audit:
         return "nothing found" if self.kept else "claim broken"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "recipe": self.recipe,
-            "variant": self.variant,
-            "own": self.own,
-            "fingerprint": self.fingerprint,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+        claim = {name: value for name, value in vars(self).items() if name not in ("replays", "bound")}
+        return claim | {
             "replay": None if self.replays is None else self.replays.to_dict(),
             "lower_bound": None if self.bound is None else self.bound.to_dict(),
             "verdict": self.verdict,

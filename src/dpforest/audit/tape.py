@@ -1,7 +1,4 @@
-"""A gate that watches: it keeps what every mechanism is asked, and can release what another fit released.
-
-Sees what the gate has opened and paid for. For audits only: what it keeps is not private.
-"""
+"""A gate that keeps what each mechanism is asked, which is not private, and can release what another fit released."""
 
 import contextlib
 import inspect

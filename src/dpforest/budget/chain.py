@@ -55,10 +55,7 @@ class DataSet:
 
 
 def losses_to_json(losses: Sequence[Loss]) -> list[list[str]]:
-    """Losses as texts: epsilon and rho and, if one is known, a divergence and its order.
-
-    They are texts since the accounting reads floats as the decimals that are written.
-    """
+    """Losses as texts, for their decimals count: epsilon and rho and, if one is known, a divergence and its order."""
     known = ([] if math.isinf(loss.divergence) else [loss.divergence, loss.order] for loss in losses)
     return [[repr(float(x)) for x in (loss.epsilon, loss.rho, *own)] for loss, own in zip(losses, known, strict=True)]
 
@@ -174,10 +171,7 @@ def releases_of(entries: Sequence[dict[str, Any]], dataset: str) -> tuple[Chain,
 
 
 def position_of(found: DataSet) -> dict[str, Any]:
-    """Cap, what is spent and left, and the same of the data set that it belongs to, and so on.
-
-    What is left is what all of them admit.
-    """
+    """Cap, what is spent and what all admit, and the same of the data set that it belongs to, and so on."""
     cap = found.account.cap
     return {
         "dataset": found.name, "unit": found.unit, "epsilon": cap.epsilon, "delta": cap.delta, "spent": found.account.spent,

@@ -25,19 +25,15 @@ def say(text: str, console: Console = output) -> None:
     console.print("\n".join(map(one_line, text.split("\n"))), markup=False, soft_wrap=True)
 
 
-def refuse(text: object) -> None:
+def refuse(text: object, head: str = "Refused.") -> None:
     """Print a refusal as one clear line on standard error."""
-    _exclaim("Refused.", text)
+    errors.print(f"[bold]{head}[/bold]", end=" ")
+    say(one_line(text), errors)
 
 
 def warn(text: object) -> None:
     """Print a warning as one clear line on standard error."""
-    _exclaim("Warning.", text)
-
-
-def _exclaim(head: str, text: object) -> None:
-    errors.print(f"[bold]{head}[/bold]", end=" ")
-    say(one_line(text), errors)
+    refuse(text, "Warning.")
 
 
 def print_json(content: Any) -> None:

@@ -3,7 +3,6 @@
 import signal
 import sys
 from importlib.metadata import version
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -55,13 +54,9 @@ def every_command(
 def app(group: Any = commands) -> None:
     """Run the command of a group that was typed; a refusal is one clear line, not a traceback."""
     # Ended from outside, a command cleans up after itself, as it does when it is interrupted at the keyboard.
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         group()
     except DPForestError as error:
         refuse(error)
         sys.exit(1)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)

@@ -79,7 +79,7 @@ def predict(
         reader = opened(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
         for part in reader.chunks(Asked(forest.schema_, besides=ids), progress):
-            write(_beside(as_before(part.besides), _predicted(forest, part.features)))
+            write(_predicted(forest, part.features, as_before(part.besides)))
             n_rows += len(part.features)
             known |= {name for name in forest.schema_.features if part.features[name].null_count < len(part.features)}
     say(f"Predictions: {shown_address(out)}")
@@ -104,31 +104,29 @@ def _check_ids(ids: list[str], has_no_order: bool) -> None:
             )
 
 
-def _beside(ids: Any, predicted: Any) -> Any:
-    """Ids and predictions of some rows as one table."""
-    import pyarrow as pa
-
-    return pa.Table.from_arrays([*ids.columns, *predicted.columns], schema=pa.schema([*ids.schema, *predicted.schema]))
-
-
-def _predicted(forest: Any, part: Any) -> Any:
-    """The predictions for some rows as a table of Arrow, in the order of the rows."""
+def _predicted(forest: Any, part: Any, ids: Any) -> Any:
+    """Ids and predictions of some rows as a table of Arrow, in the order of the rows."""
     import numpy as np
     import pyarrow as pa
 
     from dpforest.evaluation import predicted_indices
     from dpforest.show.export.json import valid_text
 
+    names, columns = [PREDICTION], []
     if not hasattr(forest, "classes_"):
-        return pa.table({PREDICTION: forest.predict(part)})
-    shares, classes = forest.predict_proba(part), forest.classes_.tolist()
-    # A column of a file holds labels as they are if all are of one plain kind, else as text.
-    kinds = {type(label) for label in classes}
-    is_plain = len(kinds) == 1 and kinds <= {int, float, bool}
-    labels = pa.array(classes if is_plain else [valid_text(str(label)) for label in classes])
-    arrays = [labels.take(pa.array(predicted_indices(forest, part, shares))), *map(pa.array, np.ascontiguousarray(shares.T))]
-    # As lists: labels may look the same, such as 1 and "1".
-    return pa.Table.from_arrays(arrays, [PREDICTION, *(valid_text(f"{PROBABILITY}{label}") for label in classes)])
+        columns.append(pa.array(forest.predict(part)))
+    else:
+        shares, classes = forest.predict_proba(part), forest.classes_.tolist()
+        # A column of a file holds labels as they are if all are of one plain kind, else as text.
+        kinds = {type(label) for label in classes}
+        is_plain = len(kinds) == 1 and kinds <= {int, float, bool}
+        labels = pa.array(classes if is_plain else [valid_text(str(label)) for label in classes])
+        columns.append(labels.take(pa.array(predicted_indices(forest, part, shares))))
+        columns += map(pa.array, np.ascontiguousarray(shares.T))
+        names += [valid_text(f"{PROBABILITY}{label}") for label in classes]
+    # As lists: names may look the same, such as those of the labels 1 and "1".
+    fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
+    return pa.Table.from_arrays([*ids.columns, *columns], schema=pa.schema([*ids.schema, *fields]))
 
 
 @contextmanager

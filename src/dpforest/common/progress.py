@@ -1,7 +1,4 @@
-"""What is said while work lasts.
-
-Steps tell no number of rows or bytes, so they may be logged; when they come is another matter.
-"""
+"""What is said while work lasts. Steps tell no number of rows or bytes, so they may be logged; their moments may tell."""
 
 import gc
 import sys

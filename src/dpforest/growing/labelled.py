@@ -5,16 +5,16 @@ is free for something else.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from dpforest.forest.tree import Forest
 from dpforest.growing.grower import Growth
-from dpforest.growing.scores import additive
 from dpforest.parts.proposals import Menu
 from dpforest.parts.routes import Candidates, children_of
+from dpforest.parts.voting import LogShares
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.bounds import Bound, Sensitivity
 from dpforest.privacy.events import SPLITS, Purpose
@@ -145,3 +145,10 @@ def _with_labels(forest: Forest, leads: np.ndarray) -> Forest:
     leaves = np.flatnonzero(forest.is_leaf)
     counts = np.stack([leads < 0, leads > 0], axis=1)[leaves]
     return additive(forest.with_counts(leaves, counts, 0.0), np.stack([-leads, leads], axis=1) / 2)
+
+
+def additive(forest: Forest, scores: np.ndarray) -> Forest:
+    """The forest with votes that add ``scores`` ``(n_nodes, n_classes)`` to the log-odds of the classes."""
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    return replace(forest.summed(), shares=shares, votes=LogShares().of_shares(shares), link=LogShares.link)

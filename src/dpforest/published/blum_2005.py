@@ -15,7 +15,7 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Published, Rows, laplace
-from dpforest.published.multiway import Values, split_records
+from dpforest.published.trees import Values, split_records
 
 
 def epsilon_per_query(budget: float, d: int, m: int) -> float:
@@ -42,7 +42,7 @@ class Sulq:
     def build(self, records: np.ndarray, left: list[int], n_layers: int) -> Node:
         """The node of some records and all below; ``left`` has the attributes that no node above has used."""
         if n_layers == 1 or not left:
-            return Node(laplace(self.table.class_counts(records), 1 / self.leaves, self.rng))
+            return Node(laplace(self.table.rows.class_counts(records), 1 / self.leaves, self.rng))
         exact = self.table.counts(records)
         first, scale = self.table.first, 1 / self.per_query
         noisy = {}

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow
 from dpforest.published.form import Node, Published, Rows, bootstrap
+from dpforest.published.trees import Choice, Sample, draw_features, exact_best, grow
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

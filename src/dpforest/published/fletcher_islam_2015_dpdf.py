@@ -26,7 +26,7 @@ import numpy as np
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.shape import NoisySize
 from dpforest.published.form import Node, Published, Rows, exponential_choice, laplace
-from dpforest.published.multiway import Values, prune_tree, split_records
+from dpforest.published.trees import Values, prune_tree, split_records
 
 
 def epsilon_per_query(beta: float, tau: int, delta: int) -> float:
@@ -58,7 +58,7 @@ class Dpdf:
 
     def build_tree(self, records: np.ndarray, left: np.ndarray, d: int) -> Node:
         """The node of some records and all below: lines 12 to 26; ``left`` are the attributes that no node above uses."""
-        counts = laplace(self.table.class_counts(records), 1 / self.epsilon, self.rng)
+        counts = laplace(self.table.rows.class_counts(records), 1 / self.epsilon, self.rng)
         node, size = Node(counts), counts.sum()
         if d > self.delta or not (size >= self.least and (counts < size).all() and len(left)):
             return node

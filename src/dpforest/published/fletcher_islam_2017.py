@@ -17,7 +17,7 @@ import numpy as np
 from dpforest.growing.grower import MOST_NODES
 from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Published, Rows, equal_parts
-from dpforest.published.multiway import attributes_of
+from dpforest.published.trees import attributes_of
 from dpforest.schema.domain import Domain
 
 # The largest power of e that is kept; beyond it the other labels have no chance in floating point.

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Published, Rows, exponential_choice, laplace
-from dpforest.published.multiway import Values, prune_tree, split_records
+from dpforest.published.trees import Values, prune_tree, split_records
 
 LEAST_RECORDS = 100
 GLOBAL_SENSITIVITY = 0.5
@@ -53,7 +53,7 @@ class DiffPid3:
         """The node of some records and all below; ``left`` has the attributes that no node above has used."""
         size = laplace(np.array(len(records)), 1 / self.epsilon, self.rng)
         if d >= self.delta or size < LEAST_RECORDS or not len(left):
-            return Node(laplace(self.table.class_counts(records), 1 / self.epsilon, self.rng))
+            return Node(laplace(self.table.rows.class_counts(records), 1 / self.epsilon, self.rng))
         ginis, rate = self.table.gini(records)[left], choice_rate(self.epsilon)
         chosen = left[exponential_choice(ginis, rate, self.rng)]
         attribute, left = self.table.attributes[chosen], left[left != chosen]

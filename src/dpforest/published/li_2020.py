@@ -16,8 +16,8 @@ their layer, as all nodes do; a node that no drawn feature divides is a leaf; tr
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import Choice, Sample, draw_features, grow, least_gini, noise_scale
 from dpforest.published.form import Node, Published, Rows, bootstrap, laplace
+from dpforest.published.trees import Choice, Sample, draw_features, grow, least_gini, noise_scale
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

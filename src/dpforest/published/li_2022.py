@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.cart import Choice, Sample, draw_features, exact_best, grow, noise_scale
 from dpforest.published.form import Node, Published, Rows, bootstrap, gini, laplace
+from dpforest.published.trees import Choice, Sample, draw_features, exact_best, grow, noise_scale
 
 LEAST_ERROR = 1e-6
 

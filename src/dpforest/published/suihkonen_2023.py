@@ -120,7 +120,7 @@ class Grower:
 
     def grow(self, records: np.ndarray, depth: int = 0, used: frozenset[int] = frozenset()) -> Node:
         """The node of some records and all below; ``used`` are the discrete features that were split on above."""
-        class_counts = np.bincount(self.part.target[records], minlength=self.part.n_classes)
+        class_counts = self.part.class_counts(records)
         if depth == self.max_depth or np.count_nonzero(class_counts) <= 1:
             return self._leaf(class_counts)
         split = self._choose(records, used)

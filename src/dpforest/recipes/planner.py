@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from dpforest.growing.learnt import LearnedGrid
-from dpforest.growing.linear import Linear, Order
-from dpforest.growing.scores import STEPS
+from dpforest.growing.linear import STEPS, Linear, Order
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
 from dpforest.growing.target import Centres, TargetRange
 from dpforest.mechanisms.noise import MOST_VARIANCE

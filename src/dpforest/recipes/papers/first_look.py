@@ -131,9 +131,7 @@ def _cut(counts: np.ndarray, noise: np.ndarray) -> int | None:
     n = min(shares) * float(whole.sum())
     if not gain > 0 or n <= 1:
         return None
-    k, described = int((whole > 0).sum()), 0.0
-    for side, _ in sides:
-        described += int((side > 0).sum()) * float(entropy(side))
+    k, described = int((whole > 0).sum()), sum(int((side > 0).sum()) * float(entropy(side)) for side, _ in sides)
     # log2(3**k - 2) without a large power.
     length = math.log2(n - 1) + k * math.log2(3) + math.log2(1 - 2 * 3.0**-k) - (k * before - described)
     return index + 1 if gain >= length / n else None

@@ -83,12 +83,13 @@ class ClassMeans(Narrow):
         features = candidates.features
         stops = candidates.routes.stops[candidates.indices]
         is_cut = domain.is_numeric[features] & (candidates.routes.starts[candidates.indices] == 0)
-        nodes = np.arange(len(features))[:, None]
-        distance = np.where(candidates.valid & is_cut, np.abs(stops - middle[nodes, features] - 0.5), np.inf)
-        nearest = np.full((len(features), domain.n_features), np.inf)
-        np.minimum.at(nearest, (nodes, features), distance)
-        first_of_its_feature = _first(distance == nearest[nodes, features], features, domain.n_features)
-        valid = candidates.valid & np.where(domain.is_numeric[features], first_of_its_feature & is_cut, True)
+        nodes = np.arange(len(features))
+        distance = np.where(candidates.valid & is_cut, np.abs(stops - middle[nodes[:, None], features] - 0.5), np.inf)
+        valid = candidates.valid & ~domain.is_numeric[features]
+        for feature in np.flatnonzero(domain.is_numeric):
+            own = np.where(features == feature, distance, np.inf)
+            nearest = own.argmin(axis=1)  # the first of those that are equally near
+            valid[nodes, nearest] |= np.isfinite(own[nodes, nearest])
         return Candidates(candidates.routes, candidates.indices, valid)
 
 
@@ -102,15 +103,6 @@ def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
         sums[:, feature, :, 0] = np.einsum("nbc,b->nc", cells, STEPS - position)
         sums[:, feature, :, 1] = np.einsum("nbc,b->nc", cells, position)
     return sums
-
-
-def _first(mask: np.ndarray, features: np.ndarray, n_features: int) -> np.ndarray:
-    """The mask with only the first True of each node and feature left."""
-    column = np.where(mask, np.arange(mask.shape[1]), mask.shape[1])
-    least = np.full((len(mask), n_features), mask.shape[1])
-    nodes = np.arange(len(mask))[:, None]
-    np.minimum.at(least, (nodes, features), column)
-    return mask & (column == least[nodes, features])
 
 
 RECIPE = Recipe(

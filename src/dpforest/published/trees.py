@@ -1,7 +1,8 @@
-"""Binary trees by the exact Gini index, for printed algorithms. NOT private: sees opened rows and exact counts.
+"""Trees of printed algorithms: binary by the exact Gini index, or with a child for each value. NOT private: sees rows.
 
-A split of a continuous feature lies between two neighbouring values of the node's records (missing values go right);
-a split of a discrete feature sets one value that the node holds against the rest.
+A binary split of a continuous feature lies between two neighbouring values of the node's records (missing values go right);
+one of a discrete feature sets one value that the node holds against the rest. Trees with a child for each value are those of
+DPDF and DiffPID3, as [fletcher2015] has them, and of SuLQ-ID3.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
+from dpforest.parts.recipe import Recipe
 from dpforest.published.form import Node, Rows
 from dpforest.schema import Categorical
+from dpforest.schema.domain import Domain
 
 # The papers name the sensitivity of the Gini index and give no number; 2 is that of its count form.
 GINI_SENSITIVITY = 2.0
@@ -46,10 +49,6 @@ class Splits:
     def is_continuous(self) -> bool:
         return len(self.lows) > 0
 
-    def best(self) -> int:
-        """The index of the split with the least Gini index; the first of several."""
-        return int(self.ginis.argmin())
-
     def midpoint(self, split: int) -> float:
         """The cut of a split at the mean of its two neighbouring values."""
         low, high = float(self.lows[split]), float(self.highs[split])
@@ -78,7 +77,8 @@ class Splits:
         return self.at_cut(drawn, self.inside(drawn, rng))
 
     def best_choice(self) -> Choice:
-        best = self.best()
+        """The split with the least Gini index, at a midpoint; the first of several."""
+        best = int(self.ginis.argmin())
         return self.at_cut(best, self.midpoint(best)) if self.is_continuous else self.at_value(best)
 
     def at_cut(self, split: int, cut: float) -> Choice:
@@ -106,9 +106,6 @@ class Sample:
     def _ranked(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each feature its sorted distinct values and the rank of each record: ranks sort faster than floats."""
         return [np.unique(column, return_inverse=True) for column in self.rows.columns]
-
-    def class_counts(self, records: np.ndarray) -> np.ndarray:
-        return np.bincount(self.rows.target[records], minlength=self.rows.n_classes)
 
     def offers(self, features: np.ndarray, records: np.ndarray) -> list[Splits]:
         """For each of the features that divides the records, its splits."""
@@ -178,7 +175,7 @@ def grow(
     """
 
     def node_of(records: np.ndarray, level: int) -> Node:
-        counts = sample.class_counts(records)
+        counts = sample.rows.class_counts(records)
         node = Node(keep(counts, level))
         # One record is pure, and so is none.
         is_leaf = level == depth or np.count_nonzero(counts) < 2
@@ -196,3 +193,95 @@ def grow(
 def noise_scale(budget: float) -> float:
     """The scale of Laplace noise on counts; 0 for an infinite budget."""
     return 1 / max(LEAST_BUDGET, budget)
+
+
+# What the printed strict comparison takes for equal.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of all records, as whole numbers, with the cuts or groups of a node that splits on it.
+
+    The values are the bins or the listed categories; a record without any of them has the last, as ``Node.route`` has it.
+    """
+
+    index: int
+    values: np.ndarray
+    n_values: int
+    cuts: tuple[float, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Values:
+    """A table of attributes; ``cells`` numbers value v of attribute a and class c consecutively."""
+
+    attributes: tuple[Attribute, ...]
+    rows: Rows
+    first: np.ndarray
+    cells: np.ndarray  # (n_records, n_attributes)
+
+    @classmethod
+    def of(cls, rows: Rows, recipe: Recipe) -> "Values":
+        """The table of the rows, with numbers in the bins of the recipe, without attributes of one value."""
+        attributes = tuple(each for each in attributes_of(rows, Domain.of(rows.schema, recipe.grid)) if each.n_values > 1)
+        first = np.cumsum([0, *(attribute.n_values for attribute in attributes)])
+        cells = np.empty((rows.n_rows, len(attributes)), dtype=np.int64)
+        for column, attribute in enumerate(attributes):
+            cells[:, column] = (first[column] + attribute.values) * rows.n_classes + rows.target
+        return cls(attributes, rows, first, cells)
+
+    def counts(self, records: np.ndarray) -> np.ndarray:
+        """Exact class counts ``(first[-1], n_classes)`` of some records, for each value of each attribute."""
+        n_classes = self.rows.n_classes
+        return np.bincount(self.cells[records].ravel(), minlength=self.first[-1] * n_classes).reshape(-1, n_classes)
+
+    def gini(self, records: np.ndarray) -> np.ndarray:
+        """The normalised Gini ``(n_attributes,)`` of a split of some records, at most 0: eq. 4; 0 without records."""
+        if not len(records):
+            return np.zeros(len(self.attributes))
+        counts = self.counts(records)
+        sizes = counts.sum(axis=1)
+        impure = sizes - np.square(counts).sum(axis=1) / np.maximum(sizes, 1)
+        return -np.add.reduceat(impure, self.first[:-1]) / len(records)
+
+
+def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
+    """All features of a table as attributes; numbers have the bins of the domain as values."""
+    attributes = []
+    for index, (column, feature) in enumerate(zip(rows.columns, rows.features, strict=True)):
+        if isinstance(feature, Categorical):
+            n_values = feature.n_values
+            groups = tuple((value,) for value in range(n_values))
+            attributes.append(Attribute(index, np.minimum(column, n_values - 1), n_values, groups=groups))
+        else:
+            cuts = domain.cuts[index]
+            values = np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
+            attributes.append(Attribute(index, values, len(cuts) + 1, cuts=tuple(cuts.tolist())))
+    return attributes
+
+
+def split_records(records: np.ndarray, attribute: Attribute) -> list[np.ndarray]:
+    """The records of each value of an attribute, as a list of index arrays."""
+    values = attribute.values[records]
+    order = np.argsort(values, kind="stable")
+    return np.split(records[order], np.searchsorted(values[order], np.arange(1, attribute.n_values)))
+
+
+def prune_tree(node: Node) -> None:
+    """Remove the children of nodes by lines 37 to 50, in one walk from the leaves up."""
+    for child in node.children:
+        prune_tree(child)
+    if not node.children or any(child.children for child in node.children):
+        return
+    sizes = np.array([child.counts.sum() for child in node.children])
+    qualities = np.array([_quality(child.counts) for child in node.children])
+    if sizes.sum() != 0 and (sizes * qualities).sum() / sizes.sum() < _quality(node.counts) - ROUNDING:
+        node.children = []
+
+
+def _quality(counts: np.ndarray) -> float:
+    """The Gini of one node by eq. 22, which is at most 0 if no count is below 0."""
+    size = counts.sum()
+    return float(np.square(counts / size).sum() - 1) if size != 0 else 0.0
