@@ -13,9 +13,8 @@ from tests.support.strategies import recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
-from dpforest.mechanisms import Entropy, KNorm
+from dpforest.mechanisms import Entropy, GeometricNoise, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
-from dpforest.mechanisms import Geometric as GeometricNoise
 from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap

@@ -143,11 +143,11 @@ class Growing(Source):
         return {}
 
     def empty(self, asked):
-        return asked.part(TABLE.slice(0, 0))
+        return asked.chunk(TABLE.slice(0, 0))
 
-    def parts(self, asked, progress=None):
+    def chunks(self, asked, progress=None):
         self.n_rows += 1
-        yield asked.part(TABLE.slice(0, self.n_rows))
+        yield asked.chunk(TABLE.slice(0, self.n_rows))
 
 
 def test_a_source_that_changes_between_two_readings_ends_the_fit_in_words():
