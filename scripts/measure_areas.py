@@ -14,7 +14,7 @@ from dpforest.datasets import load_dataset
 from dpforest.evaluation.cells import Cells
 from dpforest.evaluation.figures import AREA, Released, area
 from dpforest.evaluation.scoring import evaluate_public
-from dpforest.mechanisms import Entropy, Geometric, Rate
+from dpforest.mechanisms import Entropy, GeometricNoise, Rate
 from dpforest.privacy.amounts import exact
 
 TABLES = ("adult", "bank_additional", "credit_default")
@@ -50,8 +50,8 @@ def error(counts, truth, epsilon):
     """The root mean square error of released areas, and how often they could not be told."""
     rate, entropy, found = Rate.below(exact(epsilon)), Entropy(1), []
     for _ in range(N_DRAWS):
-        noisy = counts + Geometric().draw(counts.shape, rate, entropy)
-        found.append(area(Released(noisy, math.sqrt(Geometric.variance(rate)))).value)
+        noisy = counts + GeometricNoise().draw(counts.shape, rate, entropy)
+        found.append(area(Released(noisy, math.sqrt(GeometricNoise.variance(rate)))).value)
     known = np.array(found)[~np.isnan(found)]
     if len(known) < N_DRAWS / 2:
         return "too few records"

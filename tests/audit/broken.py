@@ -14,7 +14,7 @@ from tests.support.strategies import recipe_of
 from dpforest import Categorical, DPForestClassifier, Schema
 from dpforest.audit.replay import replay_many
 from dpforest.audit.subject import Subject
-from dpforest.mechanisms import Entropy, Gaussian, Geometric, Rate
+from dpforest.mechanisms import Entropy, Gaussian, GeometricNoise, Rate
 from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import UNITS, GiniCount
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
@@ -97,7 +97,7 @@ class QuietGate(Gate):
             variance = Gaussian.rounded(sensitivity.l2_squared / strength / self.factor**2)
             return self._add_noise(values._value, variance), float(variance)
         rate = Rate.below(self.factor * strength / sensitivity.l1)
-        return self._add_noise(values._value, rate), Geometric.variance(rate)
+        return self._add_noise(values._value, rate), GeometricNoise.variance(rate)
 
 
 class FaintGate(QuietGate):

@@ -1,4 +1,4 @@
-"""What tighter accounting and searches could buy: pages are made of kept rows, and the ways to compose are what they say."""
+"""What tighter accounting and searches could buy: kept rows are private, and the ways to compose are what they say."""
 
 import math
 
@@ -6,63 +6,22 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as losses
 from scipy.stats import norm
-from tests.benchmarks.small import BENCH, kept
+from tests.benchmarks.small import BENCH
 
 from benchmarks import accounting, search
-from benchmarks.bounds import report as bounds
 from benchmarks.core.results import NotMeasured, read_rows
 from benchmarks.profiles import Step, epsilon_of, gaussian_rho, halves, pair, steps_of, worst
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.privacy.accountants import make_accountant, zcdp_rho
 from dpforest.privacy.ledger import Ledger
 
-# --- the pages ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bench", [search, accounting, bounds], ids=lambda bench: bench.__name__)
-def test_the_kept_page_is_what_its_rows_give(bench, tmp_path):
-    name = bench.__name__.split(".")[1]
-    page = bench.write(BENCH / f"{name}.jsonl", tmp_path, **{"plots": False} if bench is bounds else {})
-    made, shown = (path.read_text("utf-8").split("\n\n") for path in (page, BENCH / f"{name}.md"))
-    assert [part for part in made if part[:2] != "!["] == [part for part in shown if part[:2] != "!["]
+# --- kept rows ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_kept_row_has_spent_its_epsilon_and_no_more():
     rows = read_rows(BENCH / "search.jsonl")
     assert len(rows) == sum(len(search.keys(case, 10)) for case in search.CASES)
     assert all(0.98 * row["epsilon"] <= row["spent"] <= row["epsilon"] for row in rows)
-
-
-def test_figures_compare_a_search_with_auto_on_the_same_splits(tmp_path):
-    rows = [
-        {"table": "adult", "system": system, "epsilon": 1.0, "seed": seed, "accuracy": accuracy, "seconds": 1.0}
-        for system, seed, accuracy in (
-            ("auto", 0, 0.8), ("auto", 1, 0.9), ("auto", 2, 0.1),
-            ("search, shapes of auto", 0, 0.79), ("search, shapes of auto", 1, 0.87),
-        )
-    ]  # fmt: skip
-    results = kept(rows, tmp_path)
-    _, found = search.side_by_side(results)
-    assert found["against auto"] == "-2.00 (sd 1.41, worst -3.00)"
-    assert "not met" in search.write(results, tmp_path).read_text("utf-8")
-
-
-def test_what_is_kept_is_not_measured_again(tmp_path, monkeypatch):
-    measured = []
-    monkeypatch.setattr(search, "load_view", lambda name: (None, [], None))
-
-    def measure(X, y, schema, case, system, epsilon, seed):
-        measured.append((system, epsilon, seed))
-        return {"table": case.table, "delta": case.delta, "system": system, "epsilon": epsilon, "seed": seed}
-
-    monkeypatch.setattr(search, "_measure", measure)
-    for _ in range(2):
-        list(search.run(lambda step: None, tmp_path / "rows.jsonl", 1))
-    assert len(measured) == sum(len(search.keys(case, 1)) for case in search.CASES)
-
-
-# --- accounting ---------------------------------------------------------------------------------------------------------
 
 
 def test_every_kept_fit_is_private_and_every_pair_complete():
@@ -72,16 +31,6 @@ def test_every_kept_fit_is_private_and_every_pair_complete():
     assert len(read_rows(BENCH / "accounting.jsonl", accounting.LEDGERS)) == len(accounting.TABLES) * len(
         accounting.EPSILONS
     )
-
-
-def test_gains_are_of_the_same_splits(tmp_path):
-    cases = {(0.1, 0): 0.5, (0.1, 1): 0.6, (accounting.most_epsilon(0.1), 0): 0.51, (accounting.most_epsilon(0.1), 2): 0.9}
-    rows = [
-        accounting._case("adult", epsilon, seed).to_dict() | {"metrics": {"accuracy": accuracy}}
-        for (epsilon, seed), accuracy in cases.items()
-    ]
-    (found,) = accounting.side_by_side(kept(rows, tmp_path))
-    assert (found["zCDP"], found["at most"], found["gain"], found["splits"]) == ("50.00", "51.00", "+1.00", "1")
 
 
 @pytest.mark.slow

@@ -1,19 +1,17 @@
-"""The benchmark on bounds: same rows with looser bounds, fair comparisons, and a page that follows from kept rows."""
+"""The benchmark on bounds: same rows with looser bounds, fair comparisons, and kept rows that spent their epsilon."""
 
-import json
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.benchmarks.small import BENCH, kept, said_by, toy
+from tests.benchmarks.small import BENCH, toy
 
-from benchmarks.bounds import cases, goals, loosening, report, worker
+from benchmarks.bounds import cases, loosening, worker
 from benchmarks.bounds import run as bounds
 from benchmarks.bounds.cases import AUTO, BEFORE, BOUNDED_KINDS, COST, EBM, FOREST, SEEDS, TABLES, case_of
-from benchmarks.bounds.figures import Cell, Figures, Summary
 from benchmarks.bounds.loosening import AS_GIVEN, FEATURES, HUGE, KINDS, NONE, SHIFT, SHIFTED, TARGET
-from benchmarks.core.results import Case, finished, read_rows
+from benchmarks.core.results import finished, read_rows
 from dpforest import Bounded, Numeric
 
 pytestmark = pytest.mark.slow
@@ -31,11 +29,6 @@ def toys(monkeypatch):
     yield
     loosening.load.cache_clear()
     loosening._stored.cache_clear()
-
-
-def row(case, score, guess=0.5, n_train=2000, **more):
-    measured = {"score": score, "guess": guess, "seconds": 0.1, "n_train": n_train, "n_test": 500}
-    return case.to_dict() | measured | {"shares": {"grid": 0.05}, "passes": 3, "commit": "abc1234"} | more
 
 
 # What is run
@@ -122,92 +115,7 @@ def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_
     assert "no environment" in bounds.measure(case, {}, None)["absent"]
 
 
-# Figures
-
-
-def test_a_change_is_taken_on_the_same_splits():
-    scores = {(AS_GIVEN, 300): 0.8, (AS_GIVEN, 301): 0.9, (AS_GIVEN, 302): 0.1, (NONE, 300): 0.79, (NONE, 301): 0.87}
-    figures = Figures(row(case_of("adult", AUTO, kind, seed, 1.0, 0.0), score) for (kind, seed), score in scores.items())
-    (change,) = figures.loosening(NONE, FEATURES, True)
-    assert change.mean == pytest.approx(-0.02)
-    assert change.error == pytest.approx(0.01)
-    assert figures.loosening(NONE, FEATURES, False) == []
-
-
-def test_signal_is_rows_times_epsilon_and_a_summary_names_the_worst_cell_and_its_error():
-    def changes(tables):
-        rows = []
-        for (table, n_train, loss), (seed, noise) in product(tables, zip(SEEDS, (-0.03, 0.0, 0.03), strict=True)):
-            rows.append(row(case_of(table, AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.9, n_train=n_train))
-            rows.append(row(case_of(table, AUTO, NONE, seed, 1.0, 0.0), 0.9 + noise - loss, n_train=n_train))
-        return Figures(rows).loosening(NONE, FEATURES, True)
-
-    lost = changes((("adult", 2000, 0.01), ("pima", 500, 0.05), ("banknote", 1000, 0.03)))
-    found = Summary.of(change for change in lost if change.has_signal)
-    assert found.mean == pytest.approx(-0.02)
-    assert found.worst.cell.table.name == "banknote"
-    assert Summary.of([]) is None
-    # The error of a mean over tables falls with their number.
-    found = Summary.of(changes([(table, 2000, 0.0) for table in ("adult", "pima", "banknote", "mammographic")]))
-    assert found.error == pytest.approx(0.03 / 3**0.5 / 4**0.5)
-
-
-def test_the_best_setting_of_a_peer_counts():
-    def peer(score, seed, **settings):
-        return row(case_of("adult", FOREST, HUGE, seed, 1.0, 0.0, **settings), score)
-
-    figures = Figures([peer(0.7, 300, max_depth=1), peer(0.8, 301, max_depth=1), peer(0.6, 300, max_depth=2),
-                       peer(0.99, 301, max_depth=2), peer(0.9, 300, max_depth=3)])  # fmt: skip
-    # The third has one split only, and is the best of all there by luck.
-    assert figures.figure(Cell(TABLE["adult"], 1.0, 0.0), (FOREST, HUGE, FEATURES)).mean == pytest.approx(0.795)
-
-
-def test_goals_are_judged_by_rows():
-    def judged(name, *rows):
-        return next(entry for entry in goals.judged(Figures(rows)) if entry["goal"] == name)
-
-    for score, verdict in ((0.89, "met"), (0.88, "missed")):
-        rows = [row(case_of("adult", AUTO, AS_GIVEN, seed, 1.0, 0.0), 0.895) for seed in SEEDS]
-        rows += [row(case_of("adult", AUTO, NONE, seed, 1.0, 0.0), score) for seed in SEEDS]
-        assert judged("none, δ = 0: loss, mean", *rows)["verdict"] == verdict
-    assert {entry["verdict"] for entry in goals.judged(Figures([]))} == {"not measured"}
-    # A fit that is worse than a constant is counted.
-    for scores, n_below in (((0.60, 0.61, 0.59), "1.00 cells"), ((0.64, 0.66, 0.63), "0.00 cells")):
-        weak = [case_of("pima", AUTO, NONE, seed, 0.1, 0.0) for seed in SEEDS]
-        rows = [row(case, score, guess=0.65, n_train=576) for case, score in zip(weak, scores, strict=True)]
-        assert judged("none, little signal: below one class", *rows)["reached"] == n_below
-
-
 # The page
-
-
-def made_up():
-    """Rows of every kind and system on two tables, and of the cost."""
-    for case in EVERY:
-        if case.dataset in ("adult", "abalone") and case.system != COST:
-            yield row(case, 0.8 - 0.01 * KINDS.index(case.variant) + case.seed / 10_000)
-    runs = {BEFORE: [0.1, 0.2], AUTO: [0.11, 0.22], f"{AUTO}, {NONE}": [0.1, 0.3]}
-    cost = {"runs": runs, "passes": dict.fromkeys(runs, 4), "load": 0.1}
-    yield from (case.to_dict() | cost for case in cases._cost_cases())
-
-
-def test_the_page_is_made_from_rows(tmp_path):
-    absent = Case.of("bounds", "pima", AUTO, NONE, 300, epsilon=1.0, delta=0.0, loosened=FEATURES)
-    results = kept([*made_up(), absent.to_dict() | {"absent": "no | such table"}], tmp_path)
-    page = report.write(results, tmp_path / "page").read_text("utf-8")
-    for said in (
-        f"from\n{len(list(made_up())):,} measured rows",
-        "| x10 | δ = 0 | ≥ 1,000 | - | -1.00 ± 0.00 | -1.00 ± 0.00 | -1.00 ± 0.00 |",
-        "(adult, ε = 0.1, δ = 0)",
-        "| 100 x 5 | auto | 165 ms |",
-        "no / such table",
-        "**Not all cells are measured yet.**",
-    ):
-        assert said in page
-    pytest.importorskip("matplotlib")
-    for name in ("changes", "systems"):
-        assert f"(bounds-{name}.png)" in page
-        assert (tmp_path / "page" / f"bounds-{name}.png").stat().st_size > 5000
 
 
 def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from():
@@ -219,19 +127,3 @@ def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from(
     # As a sentence of the page says where goals without delta are missed.
     pure = [row["passes"] for row in ours if row["system"] == AUTO and row["parameters"]["delta"] == 0]
     assert sum(passes == 0 for passes in pure) > len(pure) / 2
-
-
-def test_the_command_goes_on_where_it_ended(toys, tmp_path, monkeypatch):
-    measured = []
-
-    def measure(case, sources, python):
-        measured.append(case)
-        return row(case, 0.7)
-
-    monkeypatch.setattr(bounds, "measure", measure)
-    words = ["bounds", "--quick", "--systems", "auto", "--results", str(tmp_path / "rows.jsonl")]
-    said_by(*words, "--report", str(tmp_path / "page"), "--no-plots")
-    assert (tmp_path / "page" / "bounds.md").exists()
-    n_measured = len(measured)
-    assert json.loads(said_by(*words, "--json"))[0]["section"] == "Goals"
-    assert len(measured) == n_measured == len(cases.wanted(True, ("auto",)))

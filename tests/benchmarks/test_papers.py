@@ -1,4 +1,4 @@
-"""The papers' experiments: what is printed has a source, runs go on where they were, pages are made from rows."""
+"""The papers' experiments: what is printed has a source, runs go on where they were, quotations are those of rows."""
 
 import math
 from dataclasses import fields
@@ -9,17 +9,15 @@ import pyarrow as pa
 import pytest
 from tests.benchmarks.small import BENCH, kept, toy
 
-from benchmarks.core.figures import Figure
 from benchmarks.core.results import Case, read_rows, run_all
 from benchmarks.core.trials import Folds, HeldOut, run
 from benchmarks.papers import balance, views
 from benchmarks.papers import report as papers_report
 from benchmarks.papers import run as papers
-from benchmarks.papers.base import DIFFPID3, DP_ERT, DPDF, Cell, Sentence, Table
-from benchmarks.papers.lines import Line, is_printed_for
-from benchmarks.papers.rules import Above, BestAbove, Between, Halves, LaterPeak, Peak, Pick, Reader, Trend, pick
+from benchmarks.papers.base import DP_ERT
+from benchmarks.papers.lines import is_printed_for
+from benchmarks.papers.rules import Pick
 from benchmarks.papers.run import QUESTIONS
-from benchmarks.papers.sentences import said
 from benchmarks.papers.sources import OUR_OWN, SHOWN
 from dpforest import Bounded, Categorical, Classes, Schema
 from dpforest.recipes import list_recipes
@@ -171,7 +169,7 @@ def test_splits_are_fixed_by_the_seed_and_folds_are_stratified(split):
         assert all((target[test] == "b").sum() == 10 for test in tests)
 
 
-# What is shown
+# What is quoted
 
 
 def made_up(question, table, cell, accuracies):
@@ -184,37 +182,6 @@ def made_up(question, table, cell, accuracies):
 
 def table_of(name):
     return next(pair for pair in TABLES if pair[1].name == name)
-
-
-def test_the_page_shows_means_of_rows_beside_printed_numbers(tmp_path):
-    question, table = table_of("linear-depth")
-    cell = next(cell for cell in table.cells if cell.dataset == "adult:us")
-    results = kept(made_up(question, table, cell, (0.8, 0.9)), tmp_path)
-    (shown,) = papers_report.side_by_side(results)
-    assert (shown["paper"], shown["splits"]) == ("77.2", "2")
-    assert shown["private"] == shown["as printed"] == shown["auto"] == "85.0 ± 7.1"
-    page = papers_report.write(results, tmp_path).read_text("utf-8")
-    assert "| 77.2 | 85.0 ± 7.1 | 85.0 ± 7.1 |" in page
-    assert "| [linear-depth](#linear-depth) | adult:us | dong-2022 | 77.2 | **1 of 1** (+7.8) |" in page
-    assert '<a id="linear-depth"></a>' in page
-
-
-def test_less_error_is_better_and_printed_differences_and_charges_are_compared(tmp_path):
-    question, table = table_of("diprime-classification")
-    cell = next(cell for cell in table.cells if (cell.dataset, cell.system) == ("banknote", "consul-2020"))
-    page = papers_report.write(kept(made_up(question, table, cell, (0.9,)), tmp_path), tmp_path).read_text("utf-8")
-    assert "(#diprime-classification) | banknote | consul-2020 | 7.2 | 0 of 1 (-2.8) |" in page
-    (question, table), rows = TABLES[0], []
-    for system, accuracy in ((DPDF, 0.9), (DIFFPID3, 0.7)):
-        cell = next(cell for cell in table.cells if cell.dataset == "nursery" and cell.system == system)
-        rows += made_up(question, table, cell, (accuracy,))
-    page = papers_report.write(kept(rows, tmp_path), tmp_path).read_text("utf-8")
-    assert "lies 25 points above friedman-schuster-2010 (almost 25 points, the biggest improvement)" in page
-    assert "| 20.0 at ε = 0.1 |" in page
-    assert "| DPDF, τ = 1 | 0.1 | 0.011 | 0.100 |" in page
-
-
-# What is quoted
 
 
 def test_the_reading_page_quotes_what_was_measured():
@@ -251,9 +218,6 @@ def test_every_caption_is_run_or_says_why_not_and_every_recipe_is_measured():
     assert {recipe["name"] for recipe in list_recipes()} <= measured
 
 
-# How even splits are
-
-
 def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
     # The root sends 6 records to the left, where a split sends 1 of them to the left; 4 records end on the right.
     first, second = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
@@ -281,6 +245,9 @@ def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
     assert not row["holds"]
 
 
+# How even splits are
+
+
 def test_the_bound_on_tails_is_that_of_the_theorem():
     # By hand: gamma = 8/3 nearly, so 8/3 / (0.25 * 20)**2 by Chebyshev; far out the exponential bound is tighter.
     assert balance.tail_bound(0.25, 20, 10) == pytest.approx(8 / 3 / 25, rel=1e-5)
@@ -299,21 +266,6 @@ def test_the_bound_on_tails_is_that_of_the_theorem():
 BY_NAME = {table.name: table for _, table in TABLES}
 
 
-def line(system, dataset="toy", metric="accuracy", spread=0.1, figures=None, **parameters):
-    shown = {column: Figure(value, spread, 3) for column, value in (figures or {}).items()}
-    cell = Cell(dataset, system, tuple(parameters.items()))
-    return Line(cell, metric, shown, None, 3, None, None)
-
-
-def curve(system, values, along="epsilon", column="private", **fixed):
-    fixed = fixed if along == "epsilon" else {"epsilon": 1.0} | fixed
-    return [line(system, figures={column: value}, **{along: place}, **fixed) for place, value in enumerate(values, start=1)]
-
-
-def holds(rule, lines, column="private"):
-    return rule.places(Reader({"table": lines}, "table", column))
-
-
 def picks_of(rule):
     for part in fields(rule):
         value = getattr(rule, part.name)
@@ -328,70 +280,3 @@ def test_every_sentence_is_about_cells_that_are_run(name):
             found = [cell for cell in cells if cell.system == chosen.system and cell.epsilon is not None]
             assert set(chosen.datasets) <= {cell.dataset for cell in found}, sentence
             assert any(set(chosen.parameters) <= set(cell.parameters) for cell in found), sentence
-
-
-RISING, FALLING = curve("a", (0.6, 0.9, 0.7)), curve("b", (0.9, 0.6))
-DEPTHS = [line for part, values in ((False, (0.5, 0.6, 0.9)), (True, (0.5, 0.9, 0.6)))
-          for line in curve("a", values, along="depth", part=part)]  # fmt: skip
-QS = [line("a", figures={"private": value}, epsilon=1, depth=4, q=q) for q, value in enumerate((0.7, 0.9, 0.8))]
-LACKING = [line("b", figures={"private": 0.7, "random forest": 0.9}, epsilon=1), *curve("a", (0.8,)), *curve("c", (0.79,))]
-HALVES = {name: Halves(pick(name), pick("b"), pick("b", column="random forest")) for name in "ac"}
-A, A_PART, A_WHOLE = pick("a"), pick("a", part=True), pick("a", part=False)
-
-
-@pytest.mark.parametrize(
-    ("rule", "lines", "found"),
-    [
-        (Trend(A, "epsilon"), RISING, [True]),
-        (Trend(A, "epsilon"), RISING[:1], []),  # one point is no curve
-        (Trend(pick("b"), "epsilon"), FALLING, [False]),
-        (Trend(pick("b"), "epsilon", up=False), FALLING, [True]),
-        (Peak(A, "epsilon"), RISING, [True]),
-        (Peak(A, "epsilon", (3,)), RISING, [False]),
-        (LaterPeak(A_WHOLE, A_PART, "depth"), DEPTHS, [True]),
-        (LaterPeak(A_PART, A_WHOLE, "depth"), DEPTHS, [False]),
-        (BestAbove((pick("a", q=0), pick("a", q=1)), (pick("a", q=2),), "depth"), QS, [True]),
-        (BestAbove((pick("a", q=0),), (pick("a", q=2),), "depth"), QS, [False]),
-        (HALVES["a"], LACKING, [True]),
-        (HALVES["c"], LACKING, [False]),
-        (Between(A, 0.84, 0.97), curve("a", (0.83, 0.84, 0.98)), [False, True, False]),
-    ],
-)
-def test_rules_hold_of_some_rows_and_not_of_others(rule, lines, found):
-    assert holds(rule, lines) == found
-
-
-def test_systems_are_compared_at_the_same_place_and_column():
-    lines = [*curve("a", (0.5, 0.8)), *curve("b", (0.7, 0.7)), *curve("b", (0.0,), column="published")]
-    assert holds(Above(pick("a"), pick("b")), lines) == [False, True]
-    assert holds(Above(pick("a"), pick("b")), lines, "published") == []  # a has no printed form
-    assert holds(Above(pick("a"), pick("b"), on_average=True), lines) == [False]
-    assert holds(Above(pick("a"), pick("b", epsilon=1)), lines) == [False, True]
-    errors = {"a": 0.1, "b": 0.2}  # less is better
-    lines = [line(name, metric="error", figures={"private": value}, epsilon=1) for name, value in errors.items()]
-    assert holds(Above(pick("a"), pick("b")), lines) == [True]
-
-
-def test_views_of_a_table_are_alike_only_in_different_tables():
-    one = line("a", "adult:data", figures={"private": 0.9}, epsilon=1)
-    other = line("b", "adult:complete", figures={"private": 0.8}, epsilon=1)
-    reader = Reader({"one": [one], "other": [other]}, "one", "private")
-    assert Above(pick("a"), pick("b", table="other")).places(reader) == [True]
-    assert holds(Above(pick("a"), pick("b")), [one, other]) == []
-
-
-def test_a_lead_is_of_the_printed_form_over_the_printed_form():
-    """Published with published and private with private, not the printed form of one with the private form of another."""
-    dpdf = line(DPDF, "nursery", figures={"published": 0.9, "private": 0.8}, epsilon=1.0, n_trees=1, depth=4)
-    other = line(DIFFPID3, "nursery", figures={"published": 0.65, "private": 0.79}, epsilon=1.0, depth=4)
-    table = BY_NAME["dpdf-accuracy"]
-    (lead,) = (row for row in said(table, {table.name: [dpdf, other]}) if "25 points above" in row["what it says"])
-    assert (lead["holds as printed"], lead["holds privately"]) == ("25.0 at ε = 1", "1.0 at ε = 1")
-
-
-def test_a_sentence_that_cannot_be_looked_at_is_left_out():
-    rule = Above(pick("a"), pick("b"))
-    table = Table("t", "", "", cells=(), sentences=(Sentence("§1", "a is better", rule),))
-    assert said(table, {"t": curve("a", (0.5,))}) == []
-    (row,) = said(table, {"t": curve("a", (0.5, 0.6)) + curve("b", (0.4, 0.7))})
-    assert row == {"where": "§1", "what it says": "a is better", "holds as printed": "-", "holds privately": "1 of 2"}

@@ -134,19 +134,6 @@ def test_one_hot_columns_are_scaled_and_add_up(tmp_path):
 # The environment
 
 
-def test_an_environment_is_built_once(tmp_path, monkeypatch):
-    commands, steps = [], []
-    monkeypatch.setattr(subprocess, "run", lambda command, **options: commands.append(command))
-    first = environment.build(tmp_path / "env", steps.append)
-    assert environment.build(tmp_path / "env", steps.append) == first
-    assert len(steps) == 1
-    assert commands[0][1:3] == ["-m", "venv"]
-    assert set(environment.PINS) <= set(commands[1])
-    (tmp_path / "env" / environment.MARK).write_text("older pins")
-    environment.build(tmp_path / "env", steps.append)
-    assert len(steps) == 2
-
-
 def test_an_environment_that_cannot_be_built_says_why_and_other_files_are_left_alone(tmp_path, monkeypatch):
     def fail(command, **options):
         raise subprocess.CalledProcessError(1, command, stderr="first line\nERROR: no network\n")

@@ -1,62 +1,24 @@
-"""The speed benchmark: same work for all, honest verdicts, rows that say what they are, a page made from rows alone."""
+"""The speed benchmark: same work for all, and rows that say what they are or why they are not."""
 
 import importlib.util
 import json
 import subprocess
 import sys
-from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.benchmarks.small import kept, said_by
 
-from benchmarks.core.goals import MET, MISSED, OPEN, Goal, Reached, judged
-from benchmarks.core.machine import machine
 from benchmarks.core.process import ROOT, Worker
-from benchmarks.core.results import NotMeasured, key
-from benchmarks.speed import cases, floor, goals, report, run, worker
-from benchmarks.speed.cases import FULL, QUICK, foreseen, wanted
-from benchmarks.speed.fresh import first_fit_runs, import_runs
-from benchmarks.speed.goals import GOALS, Figures
+from benchmarks.core.results import NotMeasured
+from benchmarks.speed import cases, floor, run, worker
+from benchmarks.speed.cases import FULL, QUICK, wanted
 from benchmarks.speed.profile import WATCHED, watched
 from benchmarks.speed.systems import draw_table
 from dpforest.errors import ParameterError
 
 pytestmark = pytest.mark.slow
 
-MACHINE = machine(*run.LIBRARIES)
 HAS_LIGHTGBM = importlib.util.find_spec("lightgbm") is not None
-TINY = replace(
-    QUICK,
-    n_rows=400,
-    step=(40, 400),
-    default_step=(50, 400),
-    axes={"n_rows": (40, 400), "n_features": (20,), "n_trees": (10,), "depth": (6,)},
-    growing=(cases.DISJOINT, cases.LIGHTGBM),
-)
-
-
-def row(case, seconds, **more):
-    """A row of a case as a run would keep it."""
-    own = {"bins": 32, "peak_bytes": 2**20, "threads": 2, "load_before_run": 0.1, "machine": MACHINE, "n_runs": 3}
-    if case.variant == "fit" and case.system in cases.OURS:
-        own |= {"encoding": seconds / 5, "growing": 4 * seconds / 5}
-    if case.system in cases.BY_DEFAULT:
-        own |= {"accuracy": 0.7 if case.system in cases.OWN_PLANS else 0.8, "one_thread": 1.8 * seconds}
-    if case.variant == "profile":
-        own |= {"parts": {"selection": seconds / 20, "noise": seconds / 20, "counting": seconds / 2}}
-    if case.variant == "import":
-        own |= {"imports": {"import dpforest": seconds}}
-    return case.to_dict() | own | {"seconds": seconds, "median": seconds} | more
-
-
-def rows_of(scale, ours=0.1, theirs=10.0):
-    return [row(case, ours if case.system in (*cases.OURS, *cases.OWN_PLANS) else theirs) for case in wanted(scale)]
-
-
-def verdicts_of(rows):
-    return {line["goal"]: line for line in judged(GOALS, Figures(rows, FULL), "absolute")}
 
 
 @pytest.fixture(autouse=True)
@@ -88,14 +50,6 @@ def test_each_case_is_there_once_and_every_part_is_in_the_whole():
         wanted(FULL, ("sped",))
     files = [case for case in wanted(FULL, ("parquet",), 5_000) if case.variant == "file fit"]
     assert {dict(case.parameters)["n_rows"] for case in files} == {5_000}
-
-
-def test_time_is_foreseen_from_the_nearest_smaller_cell():
-    known = [row(FULL.case(cases.FOREST, "fit", n_trees=n), seconds) for n, seconds in ((1, 9.0), (5, 20.0))]
-    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=10), known) == pytest.approx(40.0)
-    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=1), known) is None
-    assert foreseen(FULL.case(cases.LIGHTGBM, "fit", n_trees=10), known) is None
-    assert foreseen(FULL.case(cases.FOREST, "fit", n_trees=10, depth=8), known) is None
 
 
 # How it is measured
@@ -183,12 +137,6 @@ def test_runs_stop_early_where_they_are_long(monkeypatch):
     assert {seconds: len(worker.repeat(lambda seconds=seconds: seconds, 2)) for seconds in lengths} == lengths
 
 
-def test_fresh_processes_are_timed_and_failures_have_a_reason():
-    assert all(0 < seconds < 10 for seconds in import_runs("import json", 2))
-    with pytest.raises(NotMeasured, match="no-such-recipe"):
-        first_fit_runs(1, recipe="no-such-recipe", seed=0, **cases.SMALL)
-
-
 def test_a_worker_is_ours_whatever_the_folder_has_says_what_went_wrong_and_goes_on(tmp_path, monkeypatch):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit(7)")
@@ -214,8 +162,8 @@ class Silent:
         return {"runs": [0.3, 0.1, 0.2], "encoding": [0.1, 0.05, 0.1], "one_thread": [0.4, 0.3, 0.3], "peak_bytes": 5}
 
 
-def a_run(workers, known=(), scale=FULL):
-    return run.Run(scale, 3, list(known), workers, set(cases.goal_cases(scale)))
+def a_run(workers):
+    return run.Run(FULL, 3, [], workers, set(cases.goal_cases(FULL)))
 
 
 def test_a_row_has_best_and_median_and_the_facts_of_the_machine():
@@ -235,95 +183,3 @@ def test_a_case_that_fails_or_whose_library_is_missing_is_a_row_with_the_reason(
     workers = Silent()
     assert "lightgbm is not installed" in a_run(workers).measure(FULL.case(cases.LIGHTGBM, "fit"))["absent"]
     assert workers.asked == []
-
-
-def test_long_cells_of_growth_are_skipped_but_those_of_goals_are_not():
-    known = [row(FULL.case(cases.FOREST, "fit", n_rows=100_000), 50.0), row(FULL.case(cases.FOREST, "fit"), 500.0)]
-    workers = Silent()
-    skipped = a_run(workers, known).measure(FULL.case(cases.FOREST, "fit", n_trees=50))
-    assert "about 2500 s" in skipped["skipped"]
-    assert workers.asked == []
-    assert "seconds" in a_run(workers, known[:1]).measure(FULL.case(cases.FOREST, "fit"))
-
-
-# What is made of it
-
-
-@pytest.mark.parametrize(
-    ("at_least", "value", "verdict"),
-    [(True, 2.0, MET), (True, 1.99, MISSED), (False, 2.0, MET), (False, 2.01, MISSED)],
-)
-def test_a_goal_is_met_on_its_own_side_of_the_limit(at_least, value, verdict):
-    goal = Goal("speed", 2.0, "x", lambda figures: None, at_least)
-    assert goal.verdict(Reached(value, "")) == verdict
-    assert goal.verdict(None) == OPEN
-
-
-def test_verdicts_follow_from_rows():
-    lines = verdicts_of(rows_of(FULL))
-    assert len(lines) == len(GOALS)
-    verdicts = {name: line["verdict"] for name, line in lines.items()}
-    assert verdicts["10 disjoint trees, times as fast as LightGBM rf"] == MET
-    # 10 s over 0.1 s is a hundred, not two hundred and fifty.
-    line = lines["10 disjoint trees, times as fast as scikit-learn's random forest"]
-    assert (line["reached"], line["verdict"], line["absolute"]) == ("100x", MISSED, "100 ms against 10.0 s")
-    assert verdicts["selection and noise, over counting, 10 trees"] == MET
-    assert verdicts["first fit in a fresh process, imports included"] == MET
-    assert verdicts["warm fit of 100 rows x 5 features, median"] == MISSED
-    assert OPEN not in verdicts.values()
-    assert {line["verdict"] for line in verdicts_of([]).values()} == {OPEN}
-
-
-HEADS = ("What people run", "Goals", "All systems", "Growth", "Small things", "Where the time of a fit goes", "Settings")
-
-
-def test_a_page_is_made_from_rows_alone_and_shows_what_was_missed(tmp_path):
-    pytest.importorskip("matplotlib")
-    text = report.write(kept(rows_of(FULL), tmp_path), tmp_path).read_text()
-    for name in ("speed-growth.png", "speed-memory.png"):
-        assert (tmp_path / name).stat().st_size > 1_000
-    assert [head for head in (*HEADS, "The machine") if f"\n## {head}\n" not in text] == []
-    for said in ("| missed |", "| met |", "](speed-growth.png)", "](speed-memory.png)", "bagging_fraction=0.632"):
-        assert said in text
-    # The best of what people run is marked, whoever it is; no other was trained on eight million rows.
-    assert "| LightGBM, 100 rounds | 1,000,000 | 10.0 s | 1.00x | **0.8000** |" in text
-    assert "| auto, own plan | 1,000,000 | **100 ms** | 100x | 0.7000 |" in text
-    assert "| auto, own plan, delta | 8,000,000 | 100 ms | - | 0.7000 |" in text
-    assert "What people run" not in report.page([row for row in rows_of(FULL) if row["system"] not in cases.BY_DEFAULT])
-    assert "This is a quick run" in report.page(rows_of(QUICK))
-    assert "This is a quick run" not in report.page(rows_of(QUICK) + rows_of(FULL))
-
-
-def test_a_page_names_what_is_not_there_and_why_and_who_else_used_the_machine():
-    rows = rows_of(FULL)
-    assert "Others used the machine" not in report.page(rows)
-    skipped = next(row for row in rows if row["parameters"]["n_trees"] == 500)
-    del skipped["seconds"]
-    skipped["skipped"] = "about 90 s a run"
-    absent = next(row for row in rows if row["variant"] == "file fit")
-    absent["absent"] = "no such thing"
-    other = rows[0]["machine"] | {"processor": "another"}
-    text = report.page([rows[0] | {"load_before_case": 2.9, "machine": other}, *rows[1:]])
-    for said in ("about 90 s a run", "no such thing", "| not measured |", "while 1 of these rows"):
-        assert said in text
-    assert "| fact | machine 1 | machine 2 |" in text
-    assert "# Speed and memory" in report.page([])
-
-
-@pytest.mark.night
-def test_the_command_measures_once_and_then_renders(tmp_path, monkeypatch):
-    monkeypatch.setattr(cases, "QUICK", TINY)
-    monkeypatch.setattr(goals, "QUICK", TINY)
-    results, page = tmp_path / "rows.jsonl", tmp_path / "page"
-    arguments = ["speed", "--quick", "--results", str(results), "--report", str(page)]
-    assert "Goals" in said_by(*arguments, "--only", "growth", "--repeats", "1")
-    rows = [json.loads(line) for line in results.read_text().splitlines()]
-    expected = Counter(key(case.to_dict()) for case in wanted(TINY, ("growth",)))
-    assert Counter(key(row) for row in rows) == expected
-    assert all("seconds" in row for row in rows if row["system"] == cases.DISJOINT)
-    text = (page / "speed.md").read_text()
-    said_by(*arguments, "--render", "--no-plots", "--json")
-    assert len(results.read_text().splitlines()) == len(rows)
-    assert [line for line in text.splitlines() if ".png" not in line and line] == [
-        line for line in (page / "speed.md").read_text().splitlines() if line
-    ]

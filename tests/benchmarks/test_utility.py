@@ -1,6 +1,5 @@
-"""The utility benchmark: same splits for all, honest figures, rows that name what they are, a page made from rows."""
+"""The utility benchmark: same splits for all, honest measures, and rows that name what they are."""
 
-import importlib.util
 import json
 from dataclasses import replace
 from itertools import cycle, product
@@ -9,25 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
-from tests.benchmarks.small import kept, said_by, toy
+from tests.benchmarks.small import said_by, toy
 
 from benchmarks.core.results import Case, key
 from benchmarks.core.trials import HeldOut
 from benchmarks.peers import environment
-from benchmarks.peers.settings import PEERS
-from benchmarks.utility import report as utility_report
 from benchmarks.utility import run as utility
-from benchmarks.utility.figures import APPROXIMATE, PURE, Figures, metrics_of
+from benchmarks.utility.figures import APPROXIMATE, PURE
 from benchmarks.utility.generated import FAMILIES, generate
-from benchmarks.utility.overview import in_words, left_out, panels, picture
-from benchmarks.utility.verdicts import verdicts
 from dpforest import Classes, Numeric, Schema
-from dpforest.errors import ParameterError
-from dpforest.recipes import get_recipe
 
 pytestmark = pytest.mark.slow
 
-DIFFPRIVLIB, DP_EBM = "diffprivlib forest", "interpret DP-EBM"
+DP_EBM = "interpret DP-EBM"
 FULL, QUICK = utility.all_cases(quick=False), utility.all_cases(quick=True)
 
 
@@ -41,11 +34,6 @@ def case(table, system, seed=0, epsilon=1.0, delta=0.0, **settings):
     if system in utility.REFERENCES:
         return Case.of("utility", table, system, "no privacy", seed)
     return Case.of("utility", table, system, "private", seed, epsilon=epsilon, delta=delta, **settings)
-
-
-def row(case, value, **more):
-    metrics = dict.fromkeys(metrics_of(utility._table(case.dataset)), value)
-    return case.to_dict() | {"metrics": metrics, "n_train": 75, "n_test": 25, "seconds": 0.1} | more
 
 
 # What is run
@@ -75,24 +63,6 @@ def test_splits_are_those_that_nothing_was_tuned_on():
         assert (test == expected[:n_test]).all()
         assert (train == expected[n_test:]).all()
         assert sorted(HeldOut(n_test / 1000).rows(np.zeros(1000), 3)[1]) != sorted(test)
-
-
-def test_systems_and_tables_can_be_chosen_by_name_or_group(monkeypatch):
-    def systems(*words):
-        return {case.system for case in utility.wanted(False, words)}
-
-    chosen = utility.wanted(False, ("auto",), ("adult", "nursery"))
-    assert {(case.system, case.dataset) for case in chosen} == {("auto", "adult"), ("auto", "nursery")}
-    assert systems("peers") == {peer.system for peer in PEERS}
-    assert systems("references", "dong-2022") == {*utility.REFERENCES, "dong-2022"}
-    with pytest.raises(ParameterError, match="adults"):
-        utility.wanted(False, (), ("adults",))
-    monkeypatch.setattr(utility, "ABLATIONS", {"nothing": get_recipe("auto")})
-    cases = utility.wanted(False, ("ablations",))
-    assert {case.dataset for case in cases} == {table.name for table in utility.TABLES if table.in_ablations}
-    assert {dict(case.parameters)["epsilon"] for case in cases} == set(utility.ABLATION_EPSILONS)
-    measured = utility.measure(cases[0], None, load)
-    assert (measured["system"], measured["holds"]) == ("ablation: nothing", True)
 
 
 TASKS = ("adult", "nursery", "abalone")
@@ -157,132 +127,6 @@ def test_metrics_are_those_of_scikit_learn_and_a_certain_error_costs_a_finite_lo
     found = utility.metrics(np.eye(n_classes)[:1], np.array([1]), schema)
     assert found["log_loss"] == pytest.approx(-np.log(utility.LEAST_SHARE), rel=1e-3)
     assert "auc" not in found
-
-
-# What is shown
-
-
-def test_the_best_peer_is_the_best_mean_over_all_splits():
-    scores = {(0, 0.1): 0.7, (1, 0.1): 0.8, (0, 1.0): 0.9, (1, 1.0): 0.5}
-    name = "diffprivlib logistic regression"
-    rows = [row(case("adult", name, seed, C=C), value) for (seed, C), value in scores.items()]
-    rows += [row(case("adult", DIFFPRIVLIB, 0, n_estimators=1), 0.99)]  # one split only
-    rows += [row(case("adult", DP_EBM, seed, delta=1e-5), 0.85) for seed in range(2)]
-    figures = Figures.of(rows)
-    pure = figures.best_peer("adult", "accuracy", 1.0, PURE)
-    assert (pure.system, json.loads(pure.settings), pure.figure.mean) == (name, {"C": 0.1}, 0.75)
-    assert figures.best_peer("adult", "accuracy", 1.0, APPROXIMATE).system == DP_EBM
-    assert figures.best_peer("adult", "log_loss", 1.0, APPROXIMATE).figure.mean == pytest.approx(0.7)
-    assert figures.best_peer("adult", "accuracy", 2.0, PURE) is None
-
-
-@pytest.mark.parametrize(("auto", "verdict"), [(0.804, "above"), (0.798, "alike"), (0.79, "below")])
-def test_cells_are_above_alike_or_below(auto, verdict):
-    rows = [row(case("adult", "auto"), auto), row(case("adult", DIFFPRIVLIB), 0.8)]
-    (cell,) = Figures.of(rows).cells("accuracy")
-    assert cell.verdict == verdict
-
-
-def test_a_setting_that_is_chosen_on_the_other_splits_gets_no_credit_for_luck():
-    lucky = {0: 0.9, 1: 0.5, 2: 0.5}  # the best on the mean of all
-    rows = [row(case("adult", DIFFPRIVLIB, seed, n_estimators=1), value) for seed, value in lucky.items()]
-    rows += [row(case("adult", DIFFPRIVLIB, seed, n_estimators=5), 0.6) for seed in lucky]
-    rows += [row(case("adult", DIFFPRIVLIB, 0, n_estimators=9), 0.99)]  # one split only
-    figures = Figures.of(rows)
-    assert figures.best_peer("adult", "accuracy", 1.0, PURE).figure.mean == pytest.approx(1.9 / 3)
-    # Split 0 takes the steady setting; splits 1 and 2 see the lucky one ahead on the others, and get what it does there.
-    assert figures.chosen_peer("adult", "accuracy", 1.0, PURE) == pytest.approx((0.6 + 0.5 + 0.5) / 3)
-    assert figures.chosen_peer("adult", "accuracy", 2.0, PURE) is None
-
-
-def made_up():
-    """Rows of every kind on two tables."""
-    bins = {"counts": [5, *[0] * 8, 5], "predicted": [0.1, *[0.0] * 8, 0.9], "actual": [0.0, *[0.0] * 8, 1.0]}
-    for table in ("adult", "abalone"):
-        for seed in range(2):
-            for system in utility.REFERENCES:
-                yield row(case(table, system, seed), 0.5)
-            for epsilon in (0.1, 1.0):
-                for delta in (PURE, APPROXIMATE):
-                    yield row(case(table, "auto", seed, epsilon, delta), 0.8 + seed / 100, reliability=bins)
-                    yield row(case(table, "ablation: weights", seed, epsilon, delta), 0.78 + seed / 100)
-                yield row(case(table, DP_EBM, seed, epsilon, 1e-5), 0.81, n_left_out=3)
-                yield row(case(table, "consul-2020", seed, epsilon), 0.7)
-
-
-def test_the_page_is_made_from_rows(tmp_path):
-    results = kept([*made_up(), case("pima", "auto").to_dict() | {"absent": "no | such table"}], tmp_path)
-    page = utility_report.write(results, tmp_path / "page").read_text("utf-8")
-    assert f"from {len(list(made_up()))} measured rows" in page
-    assert "| accuracy | δ = 10⁻⁵ | in hindsight | 2 | 0 | 0 | 2 |" in page
-    assert "| accuracy | δ = 10⁻⁵ | on the other splits | 2 | 0 | 0 | 2 |" in page
-    assert "| adult | accuracy | δ = 0 | 0.805 (-0.024) | - | 0.805 (-0.040) | - |" in page
-    assert "| weights | accuracy | 1 | -2.00 | -2.00 | -2.00 | -2.00 |" in page
-    assert "| adult | 0.100 | - | 0.100 | - |" in page
-    assert "interpret DP-EBM (defaults)" in page
-    assert "no / such table" in page
-    has_plots = importlib.util.find_spec("matplotlib") is not None
-    for name in ("accuracy", "auc", "r2", "reliability"):
-        assert (tmp_path / "page" / f"utility-{name}.png").exists() == (f"utility-{name}.png" in page) == has_plots
-
-
-# The picture of README.md, and what is said beside it
-
-
-def rows(table, *, auto=0.8, peer=0.7, ebm=0.75, n_peer_splits=utility.N_SEEDS):
-    """Every system on a table: what it reaches, a little more with a larger budget."""
-    for seed in range(utility.N_SEEDS):
-        yield row(case(table, "guess", seed), 0.5)
-        yield row(case(table, "boosting", seed), 0.9)
-        for epsilon in utility.EPSILONS:
-            for delta, more in ((PURE, 0.0), (APPROXIMATE, 0.01)):
-                yield row(case(table, "auto", seed, epsilon, delta), auto + epsilon / 100 + more)
-            if seed < n_peer_splits:
-                yield row(case(table, DIFFPRIVLIB, seed, epsilon, n_estimators=1), peer)
-                yield row(case(table, DIFFPRIVLIB, seed, epsilon, n_estimators=9), peer - 0.1)
-            if ebm is not None:
-                yield row(case(table, DP_EBM, seed, epsilon, 1e-5), ebm)
-
-
-def of(*tables):
-    return Figures.of(row for table in tables for row in table)
-
-
-def test_a_panel_is_the_mean_over_its_tables_of_the_default_and_of_the_best_settings():
-    two, more = panels(of(rows("adult", auto=0.8), rows("pima", auto=0.6), rows("nursery", ebm=None)))
-    assert two.title == "2 real tables with two classes"
-    assert two.curves["dpforest, δ = 0"][1.0].mean == pytest.approx(0.71)
-    assert two.curves["dpforest, δ = 10⁻⁵"][1.0].mean == pytest.approx(0.72)
-    assert two.curves["diffprivlib, δ = 0"][1.0].mean == pytest.approx(0.7)
-    assert two.curves["DP-EBM, δ = 10⁻⁵"][1.0].mean == pytest.approx(0.75)
-    assert two.levels == pytest.approx({"boosting": 0.9, "guess": 0.5})
-    assert more.title == "1 real tables with more classes"
-    assert "DP-EBM, δ = 10⁻⁵" not in more.curves
-
-
-def test_a_table_on_which_a_system_lacks_a_split_is_left_out_for_all():
-    figures = of(rows("adult"), rows("pima", peer=0.1, n_peer_splits=utility.N_SEEDS - 1), rows("banknote", ebm=None))
-    (panel,) = panels(figures)
-    assert panel.title == "1 real tables with two classes"
-    assert panel.curves["diffprivlib, δ = 0"][1.0].mean == pytest.approx(0.7)
-    assert left_out(figures) == ["banknote", "pima"]
-
-
-def test_the_picture_is_told_in_words():
-    found = panels(of(rows("adult")))
-    words = in_words(found)
-    assert "dpforest on 82.0 %, dpforest with δ = 0 on 81.0 %, DP-EBM on 75.0 %, diffprivlib on 70.0 %" in words
-    assert f'alt="{words}"' in picture(found, "docs/")
-    assert 'src="docs/utility-overview-light.svg"' in picture(found, "docs/")
-
-
-def test_verdicts_count_every_table_once():
-    figures = of(rows("adult", auto=0.6), rows("pima", peer=0.81, ebm=0.7), rows("exclusive_or"))
-    pure, approximate = verdicts(figures).split("\n")
-    assert (
-        "above the best peer on 1 of 3 tables (2 real, 1 generated), within 0.3 points of it on 1, and below it on 1" in pure
-    )
-    assert "on 2 of 3 tables" in approximate
 
 
 # Generated tables

@@ -213,7 +213,7 @@ def test_what_pandas_loses_it_keeps_by_the_arguments_of_the_schema(folder):
     cells = ["01", "1", "1.0", "TRUE", "true", *WORDS] * 20
     (folder / "t.csv").write_text("c,d,y\n" + "".join(f"{cell},{cell[:2]},{n % 2}\n" for n, cell in enumerate(cells)))
     schema = Schema({"c": Categorical(), "d": Categorical(["01", "1"])}, Bounded(0, 1, name="y"))
-    read = joined(open_source("t.csv").parts(Asked(schema))).features.to_pandas()
+    read = joined(open_source("t.csv").chunks(Asked(schema))).features.to_pandas()
     frame = pd.read_csv("t.csv", **schema.for_pandas())[["c", "d"]]
     assert frame.where(frame.notna(), None).to_dict("list") == read.where(read.notna(), None).to_dict("list")
 
@@ -222,7 +222,7 @@ def test_dates_of_another_order_are_read_alike(folder):
     rows = "".join(f"{n % 28 + 1}.{n % 12 + 1}.{2000 + n % 20},{n % 2}\n" for n in range(200)) + "NA,1\nsoon,0\n"
     (folder / "t.csv").write_text(f"d,y\n{rows}")
     schema = Schema({"d": Date()}, Classes([0, 1], name="y"), format=Format(dates="dmy"))
-    read = joined(open_source("t.csv", schema.format).parts(Asked(schema))).features
+    read = joined(open_source("t.csv", schema.format).chunks(Asked(schema))).features
     frame = pd.read_csv("t.csv", **schema.for_pandas())[["d"]]
     model = DPForestClassifier(schema, epsilon=math.inf).fit(frame, pd.read_csv("t.csv")["y"])
     assert model.predict_proba(read).tolist() == model.predict_proba(frame).tolist()
@@ -343,7 +343,7 @@ def test_a_draft_of_json_lines_has_no_pattern_since_a_fit_takes_none(folder):
 def test_text_is_read_by_the_type_of_what_is_listed(folder, listed, cells, read):
     (folder / "t.csv").write_text("c,y\n" + "".join(f"{cell},1\n" for cell in cells))
     schema = Schema({"c": Categorical(listed)}, Bounded(0, 1, name="y"))
-    (column,) = joined(open_source("t.csv").parts(Asked(schema))).features.columns
+    (column,) = joined(open_source("t.csv").chunks(Asked(schema))).features.columns
     assert column.to_pylist() == read
 
 

@@ -43,7 +43,7 @@ def new(folder, ending=""):
 
 def in_parquet(table, folder, request):
     path = new(folder, ".parquet")
-    pq.write_table(table, path, row_group_size=5)
+    pq.write_table(table, path, row_group_size=max(5, table.num_rows // 5))
     return lambda: path
 
 
@@ -64,7 +64,9 @@ def in_csv(table, folder, request):
 
 
 def in_stream(table, folder, request):
-    return lambda: pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=5))
+    return lambda: pa.RecordBatchReader.from_batches(
+        table.schema, table.to_batches(max_chunksize=max(5, table.num_rows // 5))
+    )
 
 
 def in_memtable(table, folder, request):

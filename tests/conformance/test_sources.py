@@ -1,6 +1,7 @@
 """One property for every source: wherever the rows are, all sealed answers are those of the same rows in memory."""
 
 from contextlib import closing
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from tests.conformance.conformance import answers, assert_same, codes, in_memory
 from tests.conformance.conformance_backends import SOURCES, cluster
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
+from dpforest.mechanisms import Entropy
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
@@ -40,6 +42,9 @@ def test_answers_are_those_of_memory(name, tmp_path, request):
         get, domain = store(table, tmp_path, request), Domain.of(schema, Grid(bins=5))
         with closing(seal_elsewhere(get(), schema, 1, client=client)) as vault:
             assert_same(answers(vault), answers(in_memory(table, schema)))
+        with closing(seal_elsewhere(get(), schema, 1, client=client)) as vault:
+            kept = vault.sampled(Fraction(1), Entropy())
+            np.testing.assert_array_equal(codes(kept, domain), codes(in_memory(table, schema), domain))
         with closing(seal_elsewhere(get(), schema, 1, ids, lot(), client)) as vault:
             expected = codes(in_memory(table, schema, ids, lot()), domain)
             np.testing.assert_array_equal(codes(vault, domain), expected)

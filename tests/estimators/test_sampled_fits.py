@@ -6,8 +6,7 @@ Fits have fresh coins. What is asserted holds for all of them, or fails with the
 import json
 import math
 import warnings
-from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -19,16 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from tests.support.crosses import pairwise
+from tests.support.planted import assert_same_forest
+from tests.torture.forged import forge
 from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
-from dpforest.common.files import packed
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
-from dpforest.forest.tree import Forest
-from dpforest.model import file
 from dpforest.model.doubts import uncertain_range
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
@@ -187,15 +185,9 @@ def test_every_recipe_can_be_fitted_to_a_sample(recipe, delta):
 
 def test_a_seed_gives_the_same_sample_and_the_statement_says_that_nothing_holds():
     one, other = (fitted(DECLARED, random_state=3) for _ in range(2))
-    assert_same(one, other)
-    assert not one.privacy_.holds
-
-
-def assert_same(one, other):
-    for field in fields(Forest):
-        if field.name not in ("domain", "target"):
-            np.testing.assert_array_equal(getattr(one.forest_, field.name), getattr(other.forest_, field.name))
+    assert_same_forest(one.forest_, other.forest_)
     assert one.ledger_ == other.ledger_
+    assert not one.privacy_.holds
 
 
 @pytest.mark.slow
@@ -205,7 +197,9 @@ def test_a_file_and_the_same_table_in_memory_give_the_same_forest_by_the_same_co
     for schema, delta in ((DECLARED, 0.0), (SCHEMA, 1e-6)):
         settings = {"delta": delta, "recipe_params": SAMPLE, "random_state": 5, "n_trees": 3, "max_depth": 2}
         one = DPForestClassifier(schema, **settings).fit(X, labels(X))
-        assert_same(one, DPForestClassifier(schema, **settings).fit(tmp_path / "t.parquet"))
+        other = DPForestClassifier(schema, **settings).fit(tmp_path / "t.parquet")
+        assert_same_forest(one.forest_, other.forest_)
+        assert one.ledger_ == other.ledger_
 
 
 # --- where no sample is drawn -----------------------------------------------------------------------------------------
@@ -224,7 +218,9 @@ def test_a_table_that_is_not_large_is_used_as_a_whole_and_so_is_any_if_that_is_a
     settings = {"delta": delta, "random_state": 2, "n_trees": 3, "max_depth": 2}
     plain = fitted(schema, params=None, **settings)
     for rows in (0, float(10 * N_ROWS), 10 * N_ROWS):
-        assert_same(plain, fitted(schema, params={"sample_rows": rows}, **settings))
+        other = fitted(schema, params={"sample_rows": rows}, **settings)
+        assert_same_forest(plain.forest_, other.forest_)
+        assert plain.ledger_ == other.ledger_
     assert plain.ledger_.sample_share == 1
     assert "sample_share" not in plain.ledger_.to_json()
     assert not any("sample" in note for note in plain.privacy_.notes)
@@ -303,12 +299,8 @@ def test_a_number_of_rows_that_is_none_is_refused_before_a_charge():
 
 def rewritten(model, share, path):
     """A file of the model with another share of its last book, as whoever can compute digests would write it."""
-    header, blobs = file._content(model)
-    header = deepcopy(header)
-    header.pop("digest")
-    header["ledger"]["books"][-1]["sample_share"] = share
-    header["digest"] = file._digest(header, blobs)
-    path.write_bytes(packed({file.HEADER: file._header_text(header), **blobs}))
+    model.save(path)
+    forge(path, {}, lambda facts: facts["ledger"]["books"][-1].update(sample_share=share))
     return path
 
 

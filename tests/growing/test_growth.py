@@ -20,7 +20,7 @@ from dpforest.growing.choosing import FeatureFirst, Medians
 from dpforest.growing.grower import Growth, grow
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import Rate
-from dpforest.mechanisms.noise import Geometric as GeometricNoise
+from dpforest.mechanisms.noise import GeometricNoise
 from dpforest.parts import proposals as proposals_module
 from dpforest.parts.allocation import Arithmetic, EveryQuery, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError

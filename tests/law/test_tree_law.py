@@ -16,9 +16,8 @@ from tests.support.laws import assert_drawn_from, permute_and_flip_law
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Medians
-from dpforest.mechanisms import Entropy, Geometric
-from dpforest.parts.allocation import Geometric as GeometricAllocation
-from dpforest.parts.allocation import Uniform
+from dpforest.mechanisms import Entropy, GeometricNoise
+from dpforest.parts.allocation import Geometric, Uniform
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator, Mixture
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel
 from dpforest.parts.proposals import Menu
@@ -85,13 +84,13 @@ def trace(monkeypatch):
             current["chosen"].append(chosen)
             return chosen
 
-    class Silent(Geometric):
+    class Silent(GeometricNoise):
         def draw(self, shape, rate, entropy):
             current["rates"].append(rate.numerator / rate.denominator)
             return np.zeros(shape, dtype=np.int64)
 
     monkeypatch.setitem(gate_module.CHOICES, "permute-and-flip", Scripted())
-    monkeypatch.setattr(gate_module, "Geometric", Silent)
+    monkeypatch.setattr(gate_module, "GeometricNoise", Silent)
 
     def run(world: "World", table: np.ndarray, script: tuple[int, ...], recipe: Recipe, epsilon: float) -> Trace:
         current.update(script=script, choices=[], chosen=[], rates=[])
@@ -247,7 +246,7 @@ def test_a_tree_of_depth_two_tells_no_small_table_from_a_neighbour_by_more_than_
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "allocate"),
-    [*zip(CRITERIA, itertools.cycle([Uniform(split_share=0.5), GeometricAllocation(ratio=1.5)]), strict=False)],
+    [*zip(CRITERIA, itertools.cycle([Uniform(split_share=0.5), Geometric(ratio=1.5)]), strict=False)],
 )
 def test_a_tree_of_depth_two_comes_within_a_fifth_of_epsilon_on_larger_tables_and_never_beyond(name, allocate, trace):
     world = World(3)

@@ -10,7 +10,7 @@ from tests.support.gates import scale_of
 from tests.support.laws import assert_drawn_from, assert_law, assert_same_law, exact_law, on_coins
 
 from dpforest.errors import ParameterError
-from dpforest.mechanisms import Entropy, Geometric, KNorm, Rate
+from dpforest.mechanisms import Entropy, GeometricNoise, KNorm, Rate
 from dpforest.mechanisms import noise as noise_module
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.bounds import Blocks
@@ -238,7 +238,7 @@ def test_the_stated_variances_are_the_exact_ones_up_to_a_part_of_about_the_rate(
 
 def test_many_blocks_of_one_number_have_noise_a_root_of_six_smaller_than_noise_for_each():
     n_blocks, rate = 400, Rate(1, 1 << 20)
-    of_each = Geometric.variance(Rate(1, n_blocks << 20))  # the same loss, divided evenly
+    of_each = GeometricNoise.variance(Rate(1, n_blocks << 20))  # the same loss, divided evenly
     assert of_each / KNorm.variances((1,) * n_blocks, rate)[0] == pytest.approx(6, rel=0.01)
 
 

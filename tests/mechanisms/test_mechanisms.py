@@ -31,7 +31,7 @@ from dpforest.mechanisms import (
     Entropy,
     Exponential,
     Gaussian,
-    Geometric,
+    GeometricNoise,
     KNorm,
     PermuteAndFlip,
     Rate,
@@ -241,7 +241,7 @@ def test_compiled_flips_succeed_with_probability_exp_of_minus_the_product(p, q, 
 @pytest.mark.parametrize("value", [Fraction(1, 100), Fraction(0.3), Fraction(1), Fraction(5, 2)])
 def test_compiled_geometric_noise_has_its_law(value):
     rate = Rate.below(value)
-    noise = Geometric().draw((N_DRAWS // 2, 2), rate, Entropy(33))
+    noise = GeometricNoise().draw((N_DRAWS // 2, 2), rate, Entropy(33))
     assert noise.shape == (N_DRAWS // 2, 2)
     ratio = rate.numerator / rate.denominator
     assert_drawn_from(noise.ravel(), geometric_law(ratio, int(40 / ratio) + 1))
@@ -389,18 +389,25 @@ def test_a_gaussian_variance_beyond_the_arithmetic_is_refused():
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("scale", "rate"), [(0.5, Rate(2, 1)), (2.0, Rate(1, 2)), (40.0, Rate(1, 40))])
-def test_geometric_noise_agrees_with_opendp(scale, rate):
-    theirs = dp.m.make_laplace(INTEGERS, dp.l1_distance(T=int), scale=scale)([0] * 30_000)
-    assert_same_law(Geometric().draw((N_DRAWS,), rate, Entropy(41)), np.array(theirs))
+OF_SCALES = {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)}
+THEIRS = {
+    "geometric": (
+        GeometricNoise(),
+        dp.m.make_laplace,
+        dp.l1_distance(T=int),
+        {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)},
+    ),
+    "Gaussian": (Gaussian(), dp.m.make_gaussian, dp.l2_distance(T=float), {s: Fraction(s) ** 2 for s in (0.5, 2.0, 50.0)}),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scale", "variance"), [(0.5, Fraction(1, 4)), (2.0, Fraction(4)), (50.0, Fraction(2500))])
-def test_gaussian_noise_agrees_with_opendp(scale, variance):
-    theirs = dp.m.make_gaussian(INTEGERS, dp.l2_distance(T=float), scale=scale)([0] * 20_000)
-    assert_same_law(Gaussian().draw((N_DRAWS,), variance, Entropy(42)), np.array(theirs))
+@pytest.mark.parametrize("name", THEIRS)
+def test_noise_agrees_with_opendp(name):
+    mechanism, make, distance, cases = THEIRS[name]
+    for scale, own in cases.items():
+        theirs = make(INTEGERS, distance, scale=scale)([0] * 20_000)
+        assert_same_law(mechanism.draw((N_DRAWS,), own, Entropy(41)), np.array(theirs))
 
 
 @pytest.mark.slow
@@ -441,7 +448,7 @@ def all_draws() -> list[np.ndarray]:
     scores = rng.integers(-300, 1, size=(40, 7))
     valid = rng.random(scores.shape) < 0.8
     draws = [
-        Geometric().draw((60,), Rate.below(Fraction(1, 30)), entropy),
+        GeometricNoise().draw((60,), Rate.below(Fraction(1, 30)), entropy),
         Gaussian().draw((40,), Fraction(50), entropy),
         KNorm().draw((1, 3, 2, 1), Rate.below(Fraction(1, 30)), entropy),
         PermuteAndFlip().select(scores, valid, Rate.below(Fraction(1, 90)), entropy),

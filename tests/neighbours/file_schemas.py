@@ -29,7 +29,7 @@ def everyone():
 
 def seal(path, name, format=None):
     asked = Asked(SCHEMAS[name], with_target=True, besides=["id"] if name == "persons" else [])
-    rows = joined(doors.open_source(path, format).parts(asked))
+    rows = joined(doors.open_source(path, format).chunks(asked))
     groups = (rows.besides.column("id"), everyone()) if name == "persons" else (None, None)
     return Vault.seal(rows.features, rows.target, SCHEMAS[name], 1, *groups)
 

@@ -92,14 +92,6 @@ def parts_of(model, path):
     return json.dumps(header), sizes, len(content)
 
 
-def test_a_forest_whose_shape_is_drawn_without_rows_gives_files_of_one_size(tmp_path):
-    made = [
-        parts_of(fitted(rows, "classes", "jagannathan-2009", [], epsilon=1.0, random_state=7), tmp_path / "m.dpf")
-        for rows in TABLES.values()
-    ]
-    assert len({size for _, _, size in made}) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "recipe"), cases())
 def test_the_header_is_the_same_for_neighbours_and_the_size_follows_from_the_released_shape(task, recipe, tmp_path):

@@ -31,7 +31,6 @@ SECRET_LABEL = "walrus-secret-label"
 FEATURES = {"age": Numeric(0, 100), "sex": Categorical(["m", "f"]), "kind": Categorical([1, 2, 3])}
 CLASSES = Schema(FEATURES, Classes(["no", "yes"]), n_rows=100, one_row_per_person=True)
 BOUNDED = Schema(FEATURES, Bounded(0, 1), n_rows=100, one_row_per_person=True)
-NAN, INF = float("nan"), float("inf")
 
 
 def base_records(n_rows=N_ROWS):

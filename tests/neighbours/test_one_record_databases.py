@@ -68,7 +68,7 @@ def small_parts(monkeypatch):
 def all_rows(source, schema, **asked):
     """Features and target of all rows, in the order of their column "record"."""
     with closing(source):
-        part = joined(source.parts(Asked(schema, besides=("record",), **asked)))
+        part = joined(source.chunks(Asked(schema, besides=("record",), **asked)))
     order = np.argsort(part.besides.column("record").to_numpy())
     return part.features.take(order), None if part.target is None else part.target.take(order)
 
@@ -120,7 +120,7 @@ def test_ids_are_compared_by_characters_and_by_value(place, name, request):
     for kind, (ids, n_persons) in cases.items():
         table = found.make({"record": "INTEGER", "person": kind}, [["1", own] for own in ids])
         with closing(found.at(table)) as source:
-            part = joined(source.parts(Asked(Schema(AT, LABEL), besides=["person"])))
+            part = joined(source.chunks(Asked(Schema(AT, LABEL), besides=["person"])))
         numbers = person_indices(ids_beside(part.besides, "person"))
         assert len({*numbers.tolist()} - {-1}) == n_persons, kind
 
@@ -158,7 +158,7 @@ def test_a_text_that_another_encoding_lacks_is_its_records_own_matter(server, mo
     monkeypatch.setenv("PGCLIENTENCODING", client)
     found = []
     for address in addresses:
-        rows = joined(open_source(address).parts(Asked(SCHEMA, with_target=True, besides=["id"])))
+        rows = joined(open_source(address).chunks(Asked(SCHEMA, with_target=True, besides=["id"])))
         words = read_columns(rows.features, SCHEMA)[1]
         found.append((rows.features.slice(0, 40), rows.target.slice(0, 40), text_codes(words, Categorical())[:40].tolist()))
     assert found[0] == found[1]
@@ -173,7 +173,7 @@ def test_an_encoding_that_python_lacks_is_refused_by_its_name_before_a_row_is_re
     with psycopg.connect(server.url(ROOT, "in_tw"), autocommit=True, client_encoding="UTF8") as own:
         own.execute("CREATE TABLE t (town text, ill text)")
     with pytest.raises(TableError, match="in the encoding EUC_TW, whose texts cannot be read"):
-        open_source(f"{server.url(ROOT, 'in_tw')}::t").parts(Asked(LEARN))
+        open_source(f"{server.url(ROOT, 'in_tw')}::t").chunks(Asked(LEARN))
 
 
 LONG, LISTED = "é" * LONGEST_TEXT, "w" * (LONGEST_TEXT + 5)
@@ -186,7 +186,7 @@ def test_of_a_long_text_no_more_is_carried_than_tells_it_apart(place, name):
     rows = [["NULL" if text is None else f"'{text}'"] * 3 for text in LONG_TEXTS]
     table = place(name).make({"id": "TEXT", "town": "TEXT", "word": "TEXT"}, rows)
     schema = Schema({"town": Categorical(["b", LISTED]), "word": Categorical()}, SCHEMA.target)
-    part = joined(place(name).at(table).parts(Asked(schema, besides=["id"])))
+    part = joined(place(name).at(table).chunks(Asked(schema, besides=["id"])))
     assert max(len(text) for column in part.features for text in column.to_pylist() if text) < LONGEST_TEXT + 100
     # SQLite has no digest: a long id is none there, as is the one that is missing.
     assert len(set(part.besides.column("id").to_pylist())) == len(LONG_TEXTS) - (name == "sqlite")
@@ -195,7 +195,7 @@ def test_of_a_long_text_no_more_is_carried_than_tells_it_apart(place, name):
     assert towns.count(LISTED) == 1
     if name == "sqlite":  # where a text may be any bytes, of which only one begins a character
         many = place(name).make({"town": "TEXT", "word": "TEXT"}, [["CAST(X'C3" + "80" * 20_000 + "' AS TEXT)"] * 2])
-        odd = joined(place(name).at(many).parts(Asked(schema))).features
+        odd = joined(place(name).at(many).chunks(Asked(schema))).features
         assert max(len(value) for column in odd for value in column.cast(pa.binary()).to_pylist()) < 4 * LONGEST_TEXT + 100
     read, expected = (text_codes(to_objects(texts), Categorical()).tolist() for texts in (words, LONG_TEXTS))
     assert read == expected

@@ -368,7 +368,7 @@ def test_a_long_text_of_stata_is_its_records_own_matter(tmp_path, small_parts, r
         return read(partial(seal, path, "buckets"))
 
     ordinary = written(rows)
-    read_back = joined(doors.open_source(path).parts(Asked(SCHEMAS["buckets"])))
+    read_back = joined(doors.open_source(path).chunks(Asked(SCHEMAS["buckets"])))
     assert (ordinary.outcome, read_back.features.column("c").to_pylist()) == (FINE, [row[0] for row in rows])
     for odd in (b"\x81\xff\xfe\xc3", b"\0\xff\xfe\xc3"):
         written([*rows[:7], ["zzzz", 1.0, ODD], *rows[7:]], odd).assert_like(ordinary)
@@ -429,7 +429,7 @@ def test_steps_of_progress_are_the_same_whatever_the_file_holds(tmp_path, monkey
         STORES[ending](rows.astype({"y": str}), path)
         told = []
         with closing(doors.open_source(path)) as source:
-            for _ in source.parts(Asked(schema, with_target=True), told.append):
+            for _ in source.chunks(Asked(schema, with_target=True), told.append):
                 pass
         assert told == STEPS, n_rows
 
@@ -442,7 +442,7 @@ LINES = [[1, "a", 1, "2020-02-29", f"p{place}", "note", "yes", ORDINARY] for pla
 def column_of(path, name):
     """A column of a text file, as it is written."""
     schema = Schema({name: Categorical(["\0"])}, Bounded(0, 1, name="no column"))
-    return joined(doors.open_source(path).parts(Asked(schema))).features.column(name).to_pylist()
+    return joined(doors.open_source(path).chunks(Asked(schema))).features.column(name).to_pylist()
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])

@@ -171,7 +171,7 @@ def test_a_folder_is_read_as_each_of_its_files_alone(tmp_path, kind):
         paths = (folder, folder / "0.parquet", folder / "1.parquet")
         counts = [root_counts(seal_parquet(path, name))[0] for path in paths]
         np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
-        parts = list(doors.open_source(folder).parts(Asked(SCHEMAS[name], with_target=True)))
+        parts = list(doors.open_source(folder).chunks(Asked(SCHEMAS[name], with_target=True)))
         streamed = sum(root_counts(Vault.seal(X, y, SCHEMAS[name]))[0] for X, y, _ in parts)
         np.testing.assert_array_equal(streamed, counts[0])
 
@@ -275,7 +275,7 @@ def folder_of(tmp_path):
 
 
 def by_stream(path, schema):
-    rows = joined(doors.open_source(path).parts(Asked(schema, with_target=True)))
+    rows = joined(doors.open_source(path).chunks(Asked(schema, with_target=True)))
     return read(lambda: Vault.seal(rows.features, rows.target, schema))
 
 

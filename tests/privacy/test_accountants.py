@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.support.laws import exponential_law, permute_and_flip_law, renyi
 
 from dpforest.errors import AccountingError, ParameterError
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_epsilon, zcdp_log_delta, zcdp_rho
@@ -123,20 +124,9 @@ def test_strengths_under_pure_epsilon_are_the_amount(amount):
         assert Pure(1.0).strength(mechanism, amount) == exact(amount)
 
 
-def renyi(first: np.ndarray, second: np.ndarray, alpha: float) -> float:
-    """Divergence of two laws, given as logarithms."""
-    return float(np.logaddexp.reduce(alpha * first + (1 - alpha) * second)) / (alpha - 1)
-
-
-def exponential_law(gap: float, rate: float) -> np.ndarray:
-    weights = rate * np.array([0.0, gap])
-    return weights - np.logaddexp.reduce(weights)
-
-
-def permute_and_flip_law(gap: float, rate: float) -> np.ndarray:
-    worse = math.log(0.5) - rate * abs(gap)
-    better = math.log1p(-math.exp(worse))
-    return np.array([better, worse]) if gap <= 0 else np.array([worse, better])
+def of_two(law):
+    """The logarithm of the law of a choice of two, by the gap between their scores."""
+    return lambda gap, rate: np.log(law((0.0, gap), rate))
 
 
 def geometric_law(shift: float, rate: float) -> np.ndarray:
@@ -147,8 +137,8 @@ def geometric_law(shift: float, rate: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("mechanism", "law", "indices"),
     [
-        ("exponential", exponential_law, np.linspace(-60, 60, 481)),
-        ("permute-and-flip", permute_and_flip_law, np.linspace(-60, 60, 481)),
+        ("exponential", of_two(exponential_law), np.linspace(-60, 60, 481)),
+        ("permute-and-flip", of_two(permute_and_flip_law), np.linspace(-60, 60, 481)),
         ("geometric", geometric_law, [0.0]),
     ],
     ids=["exponential", "permute-and-flip", "geometric"],

@@ -13,9 +13,8 @@ from tests.support.strategies import recipe_of
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
-from dpforest.mechanisms import Entropy, KNorm
+from dpforest.mechanisms import Entropy, GeometricNoise, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
-from dpforest.mechanisms import Geometric as GeometricNoise
 from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
@@ -229,9 +228,6 @@ def test_a_model_whose_fit_leaked_warns_and_states_no_privacy_and_the_reason():
     assert model.privacy_.epsilon == math.inf
     assert not model.privacy_.holds
     assert model.privacy_.reasons == ("leaves: counts are printed as they are",)
-
-
-# --- round trip -----------------------------------------------------------------------------------------------------
 
 
 # --- whole fits -----------------------------------------------------------------------------------------------------

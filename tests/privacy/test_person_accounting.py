@@ -8,15 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.gates import scale_of_a_count
+from tests.support.gates import scale_of, scale_of_a_count
+from tests.support.laws import renyi
 
 from dpforest.budget import Loss
 from dpforest.budget.fits import row_epsilon
 from dpforest.errors import AccountingError, ParameterError
+from dpforest.parts.criteria import MaxOperator
 from dpforest.privacy.accountants import ZCDP, Pure, make_accountant, zcdp_rho
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.ledger import Ledger
+from dpforest.privacy.sealed import Sealed
 from dpforest.privacy.statement import Statement
+from dpforest.schema import Classes
 
 KS = (1, 2, 3, 7, 10, 1000)
 
@@ -40,6 +44,35 @@ def test_k_equal_rows_lose_what_is_stated_and_nearly_all_of_it_and_more_with_the
     if k > 1:
         assert pure_loss(k, scale_of_a_count(make_accountant(epsilon, 0.0, k - 1))) > exact(epsilon)
         assert zcdp_loss(k, scale_of_a_count(make_accountant(epsilon, 1e-6, k - 1))) > rho
+
+
+def scores(k, weight, added):
+    """Scores of a split by each of two features, on a table to which ``added`` equal records are added.
+
+    The first feature tells classes apart, but for k / 2 records that the second tells better. In the second, the added
+    records fall where the other class leads by more than k.
+    """
+    table = np.zeros((2, 2, 2), dtype=np.int64)  # by first feature, second feature, class
+    table[0, 1, 0] = table[1, 0, 1] = 4 * k
+    table[0, 0, 1] = k // 2
+    table[0, 0, 0] = added
+    children = weight * np.stack([table.sum(axis=1), table.sum(axis=0)])
+    return MaxOperator().score(children, Classes([0, 1]))
+
+
+@pytest.mark.parametrize("weight", [1, 255], ids=["records", "weighted"])
+@pytest.mark.parametrize("k", [2, 4, 10, 100])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_k_equal_rows_lose_by_a_choice_of_the_max_operator_what_is_stated_and_nearly_all_of_it(k, weight, epsilon):
+    """Fails if the accountant multiplies, or divides, by 0.9 k**2."""
+    accountant = make_accountant(epsilon, 1e-6, k)
+    zeros, bound = Sealed(np.zeros((1, 2), dtype=np.int64)), MaxOperator().bound(weight)
+    rate = float(scale_of(accountant, "select", zeros, None, bound, accountant.budget, "split"))
+    before, after = (rate * scores(k, weight, added) for added in (0, k))
+    laws = [law - np.logaddexp.reduce(law) for law in (before, after)]
+    worst = max(renyi(*pair, alpha) / alpha for pair in (laws, laws[::-1]) for alpha in (1.001, 1.5, 2.0, 5.0, 20.0))
+    assert worst <= accountant.of_unit(accountant.budget) * (1 + 1e-9)
+    assert worst > 0.97 * k**2 * accountant.budget
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""What tests of records are handed: a cluster of processes for all of them, a database in memory for each."""
+"""What tests of records are handed: a cluster of processes for all of them."""
 
 import pytest
 
@@ -10,12 +10,3 @@ def client():
 
     cluster().wait_for_workers(2, timeout=60)
     return cluster()
-
-
-@pytest.fixture
-def duck():
-    import ibis
-
-    connection = ibis.duckdb.connect()
-    yield connection
-    connection.disconnect()

@@ -18,7 +18,7 @@ from dpforest.records.categories import bucket_finder, category_codes, text_code
 from dpforest.records.columns import read_columns
 from dpforest.schema.kinds import BUCKETS
 
-OTHER, MISSING = BUCKETS, BUCKETS + 1
+MISSING = BUCKETS + 1
 # The first byte of the MD5 of each text; the first five are those of RFC 1321.
 FIRST_BYTES = {
     "": 0xD4, "a": 0x0C, "abc": 0x90, "message digest": 0xF9, "abcdefghijklmnopqrstuvwxyz": 0xC3,

@@ -14,7 +14,6 @@ from dpforest import Classes, Date, Numeric, Schema
 from dpforest.cli.main import commands
 from dpforest.records import doors
 from dpforest.records.columns import read_columns
-from dpforest.records.doors import seal_elsewhere
 from dpforest.records.encoding import encode
 from dpforest.schema.domain import Domain, Grid
 
@@ -40,10 +39,10 @@ def text_file(tmp_path):
     return tmp_path / "t.csv"
 
 
-def write_typed(path, unit="us"):
+def write_typed(path):
     moments = np.array(["2024-02-29T10:20:30.5", "2020-06-01", "NaT", "1990-01-01"] * 50, "M8[us]")
     days = pa.array(moments.astype("M8[D]"))
-    seen = pa.array(moments).cast(pa.timestamp(unit, "Asia/Kathmandu"), safe=False)
+    seen = pa.array(moments).cast(pa.timestamp("us", "Asia/Kathmandu"), safe=False)
     pq.write_table(pa.table({"seen": seen, "born": days, "ill": ["no", "yes"] * 100}), path)
 
 
@@ -53,14 +52,6 @@ def test_cells_of_a_text_file_are_read_as_text_is_everywhere(text_file):
     own = encode(read_columns(table, SCHEMA), domain)
     np.testing.assert_array_equal(own, encode(read_columns(pd.DataFrame({"seen": SEEN, "born": BORN}), SCHEMA), domain))
     assert target.to_pylist() == ILL
-
-
-def test_a_parquet_file_is_encoded_as_its_table_is(tmp_path):
-    for unit in ("s", "ms", "us", "ns"):
-        write_typed(tmp_path / "t.parquet", unit)
-        counter = seal_elsewhere(tmp_path / "t.parquet", SCHEMA, 1).encode(Domain.of(SCHEMA, Grid()))
-        table = pq.read_table(tmp_path / "t.parquet").select(["seen", "born"])
-        np.testing.assert_array_equal(counter._codes, encode(read_columns(table, SCHEMA), counter.domain))
 
 
 def test_kinds_for_a_draft_know_dates_and_points_in_time(tmp_path, text_file):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.records.forests import assert_same_forest
 from tests.support import naive
 from tests.support.encoded import opened
+from tests.support.planted import assert_same_forest
 from tests.support.strategies import (
     FIXED,
     MIXED,

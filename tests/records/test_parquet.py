@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
@@ -16,17 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.records.forests import assert_same_forest
-from tests.support.crosses import pairwise as pairwise_of
 from tests.support.encoded import opened, rows_of
+from tests.support.planted import assert_same_forest
 from tests.support.strategies import MIXED, mixed_table, recipe_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.errors import LeakWarning, SchemaError, TableError
+from dpforest.errors import SchemaError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
-from dpforest.records import scan
+from dpforest.records import held, scan
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
@@ -132,18 +130,6 @@ def check_file(path, schema=CLASSES, **parameters):
     return from_file, in_memory
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("table", TABLES)
-def test_a_forest_from_a_file_is_that_of_the_table_in_memory(tmp_path, table):
-    # Rows lie in files in every way; what they hold meets each way where it is read, in the test of threads.
-    write = [*WRITERS.values()][[*TABLES].index(table) % 4]
-    from_file, in_memory = check_file(written(tmp_path, TABLES[table](), write))
-    assert from_file.n_features_in_ == in_memory.n_features_in_ == 4
-    assert from_file.feature_names_in_.tolist() == list(MIXED)
-    X, _, _ = mixed_table(20, seed=1)
-    np.testing.assert_array_equal(from_file.predict_proba(X.tolist()), in_memory.predict_proba(X.tolist()))
-
-
 def test_files_of_a_folder_may_differ_in_types_and_columns(tmp_path):
     parts = [
         plain(),
@@ -158,11 +144,6 @@ def test_files_of_a_folder_may_differ_in_types_and_columns(tmp_path):
     one_type = pa.concat_tables(part.select(plain().column_names).cast(plain().schema) for part in parts)
     pq.write_table(one_type, tmp_path / "one.parquet")
     assert_same_forest(model_of().fit(tmp_path / "f").forest_, model_of().fit(tmp_path / "one.parquet").forest_)
-    published = {"recipe": "consul-2020", "variant": "published", "n_trees": 2, "max_depth": 2}
-    with pytest.warns(LeakWarning):
-        assert_same_forest(
-            model_of(**published).fit(tmp_path / "f").forest_, model_of(**published).fit(tmp_path / "one.parquet").forest_
-        )
 
 
 def test_labels_that_count_as_another_and_bounded_targets_are_read_from_a_file(tmp_path):
@@ -170,14 +151,6 @@ def test_labels_that_count_as_another_and_bounded_targets_are_read_from_a_file(t
         check_file(written(tmp_path / str(number), TABLES[table]()), Schema(MIXED, Classes([0, 1, 3], other=3)))
         change = [lambda column: column, every_third_null][number]
         check_file(written(tmp_path / f"{number} bounded", changed(plain(BOUNDED), "target", change)), BOUNDED)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("schema", "delta", "n_rows"), pairwise_of([CLASSES, BOUNDED], [0.0, 1e-6], [None, 200]))
-def test_the_default_recipe_asks_a_file_for_its_rows_as_it_asks_a_table(tmp_path, schema, delta, n_rows):
-    schema = replace(schema, n_rows=n_rows)
-    model, _ = check_file(written(tmp_path, plain(schema)), schema, recipe="auto", delta=delta)
-    assert ("number of rows" in model.ledger_.to_json()) == (n_rows is None)
 
 
 @pytest.mark.parametrize("table", ["plain", "null in every column", "unlisted labels", "dictionaries", "no rows"])
@@ -197,7 +170,9 @@ def test_a_printed_algorithm_gets_the_same_rows_from_a_file(tmp_path, table):
 def test_a_path_may_be_text_and_threads_do_not_matter(tmp_path):
     path = written(tmp_path, plain())
     for n_jobs in (1, 2):
-        assert_same_forest(model_of(n_jobs=n_jobs).fit(str(path)).forest_, model_of().fit(path).forest_)
+        model = model_of(n_jobs=n_jobs).fit(str(path))
+        assert_same_forest(model.forest_, model_of().fit(path).forest_)
+        assert (model.n_features_in_, model.feature_names_in_.tolist()) == (4, [*MIXED])
 
 
 def secret():
@@ -406,9 +381,10 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, spill, monkeypat
 
 
 @pytest.mark.parametrize("share", [1, Fraction(3, 8)], ids=["all rows", "a sample"])
-def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_path, share):
+def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_path, monkeypatch, share):
     told = set()
     for number, (table, write) in enumerate(product(("plain", "unlisted labels", "no rows"), WRITERS.values())):
+        monkeypatch.setattr(held, "MOST_HELD", [100, 1 << 20][number % 2])  # what is kept is in a file, and in memory
         path, steps = tmp_path / str(number), []
         path.mkdir()
         vault = seal_elsewhere(written(path, TABLES[table](), write), CLASSES, 1, progress=steps.append)
@@ -448,7 +424,7 @@ def answers_of(path, n_jobs, domain):
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_threads_that_read_row_groups_side_by_side_give_the_answers_of_one_and_of_memory(tmp_path, write):
     domain = Domain.of(CLASSES, Grid(bins=9))
-    for table in ("plain", "null in every column", "unlisted labels", "no listed label", "no rows", "dictionaries"):
+    for table in TABLES:
         path = written(tmp_path / table, TABLES[table](), write)
         codes = Vault.seal(*in_memory_of(path), CLASSES).encode(domain)._codes
         one, *others = (answers_of(path, n_jobs, domain) for n_jobs in (1, 3))

@@ -3,17 +3,16 @@
 Coins are fresh, so chances are stated: a test fails about once in a million runs, if the sampler is sound.
 """
 
-import sqlite3
 from fractions import Fraction
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
+from tests.conformance.conformance import in_memory
+from tests.conformance.conformance_backends import SOURCES
 from tests.records.holders import LAYOUTS
 from tests.support.chances import at_least, at_most
 from tests.support.encoded import opened
@@ -22,13 +21,12 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records import held, scan
-from dpforest.records.categories import PLACES
+from dpforest.records import held
+from dpforest.records.categories import PLACES as NOTED
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.encoding import taken
 from dpforest.records.people import People
 from dpforest.records.source import Source
-from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
 N_ROWS = 3000
@@ -42,46 +40,23 @@ TABLE = pa.table({
 })  # fmt: skip
 
 
-def memory(folder, people):
-    ids = None if people is None else TABLE.column("who")
-    return Vault.seal(TABLE.select([*SCHEMA.features]), TABLE.column("y"), SCHEMA, 2, ids, people)
+PLACES = ["memory", "Parquet file", "CSV", "stream", "DuckDB file", "SQLite"]
 
 
-def parquet(folder):
-    pq.write_table(TABLE, folder / "t.parquet", row_group_size=700)
-    return folder / "t.parquet"
+def put(name, folder, request=None):
+    """The table where some source has it."""
+    return SOURCES[name][0](TABLE, folder, request)()
 
 
-def text(folder):
-    pa.csv.write_csv(TABLE, folder / "t.csv")
-    return folder / "t.csv"
-
-
-def stream(folder):
-    return pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(max_chunksize=500))
-
-
-def duck(folder):
-    with duckdb.connect(str(folder / "t.duckdb")) as connection:
-        connection.from_arrow(TABLE).create("t")
-    return f"duckdb:///{folder}/t.duckdb::t"
-
-
-def lite(folder):
-    with sqlite3.connect(folder / "t.sqlite") as connection:
-        connection.execute("CREATE TABLE t (record INTEGER, x REAL, town TEXT, y INTEGER, who INTEGER)")
-        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", zip(*TABLE.to_pydict().values(), strict=True))
-    return f"sqlite:///{folder}/t.sqlite::t"
-
-
-@pytest.fixture(params=[memory, parquet, text, stream, duck, lite], ids=lambda make: make.__name__)
+@pytest.fixture(params=PLACES)
 def seal(request, tmp_path):
     """A function that gives a vault of the table, of persons if a rule for them is passed."""
 
     def sealed(people=None):
-        if request.param is memory:
-            return memory(tmp_path, people)
-        return seal_elsewhere(request.param(tmp_path), SCHEMA, 2, None if people is None else "who", people)
+        groups = None if people is None else "who"
+        if request.param == "memory":
+            return in_memory(TABLE, SCHEMA, groups, people)
+        return seal_elsewhere(put(request.param, tmp_path, request), SCHEMA, 2, groups, people)
 
     return sealed
 
@@ -128,7 +103,7 @@ def test_persons_are_kept_with_all_their_rows_or_not_at_all(seal):
 
 
 def test_two_samples_of_one_table_differ_and_a_sample_of_all_is_the_table(tmp_path):
-    vault = seal_elsewhere(parquet(tmp_path), SCHEMA, 1)
+    vault = seal_elsewhere(put("Parquet file", tmp_path), SCHEMA, 1)
     assert records_of(vault.sampled(SHARE, Entropy())) != records_of(vault.sampled(SHARE, Entropy()))
     assert records_of(vault.sampled(Fraction(1), Entropy())) == [*range(N_ROWS)]
 
@@ -143,20 +118,8 @@ def test_rows_are_taken_as_plain_indexing_takes_them(monkeypatch, n_jobs):
             np.testing.assert_array_equal(some, column[rows])
 
 
-def test_progress_tells_no_size_of_a_secret_sample(tmp_path, monkeypatch):
-    monkeypatch.setattr(scan, "BATCH_ROWS", 100)
-    told = set()
-    for seed in range(3):
-        steps = []
-        monkeypatch.setattr(held, "MOST_HELD", [1000, 1 << 20][seed % 2])  # in a file, and in memory
-        vault = seal_elsewhere(parquet(tmp_path), SCHEMA, 1, progress=steps.append).sampled(SHARE, Entropy(seed))
-        vault.encode(Domain.of(SCHEMA, Grid(4)))
-        told.add(tuple(map(str, steps)))
-    assert told == {("reading the table", *(f"reading the table: {5 * k} %" for k in range(1, 21))) * 2}
-
-
 def test_a_text_file_that_changes_after_it_was_read_changes_nothing(tmp_path):
-    path, trained = text(tmp_path), []
+    path, trained = put("CSV", tmp_path), []
     for change in ("", "7,0.5,a,1\n"):
 
         def add_row(step, change=change):
@@ -180,11 +143,11 @@ class Growing(Source):
         return {}
 
     def empty(self, asked):
-        return asked.part(TABLE.slice(0, 0))
+        return asked.chunk(TABLE.slice(0, 0))
 
-    def parts(self, asked, progress=None):
+    def chunks(self, asked, progress=None):
         self.n_rows += 1
-        yield asked.part(TABLE.slice(0, self.n_rows))
+        yield asked.chunk(TABLE.slice(0, self.n_rows))
 
 
 def test_a_source_that_changes_between_two_readings_ends_the_fit_in_words():
@@ -214,7 +177,7 @@ def test_types_that_cannot_be_kept_are_refused_before_there_is_a_ledger():
 
 def test_notes_of_a_file_are_not_taken_for_the_librarys_own(tmp_path):
     schema = Schema({"c": Categorical([5, 200])}, Classes([0, 1], name="y"))
-    noted = pa.schema([pa.field(name, pa.int64(), metadata=PLACES) for name in ("c", "y")])
+    noted = pa.schema([pa.field(name, pa.int64(), metadata=NOTED) for name in ("c", "y")])
     table = pa.Table.from_arrays([pa.array([5, 200, 7]), pa.array([0, 1, 9])], schema=noted)
     feather.write_feather(table, tmp_path / "t.feather")
     for given in (tmp_path / "t.feather", table.to_reader()):

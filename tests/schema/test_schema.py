@@ -2,11 +2,9 @@
 
 import copy
 import json
-import os
 import pickle
 import tomllib
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,19 +298,3 @@ def test_a_schema_cannot_be_changed_not_even_by_what_it_was_made_of():
         schema.n_rows = 5
     with pytest.raises(AttributeError):
         schema.features["age"].upper = 5
-
-
-def shared_schemas():
-    folder = os.environ.get("DPFOREST_DATA")
-    return sorted(Path(folder).glob("*.schema.json")) if folder else []
-
-
-@pytest.mark.skipif(not shared_schemas(), reason="DPFOREST_DATA names no folder with tables")
-def test_every_shared_schema_is_read_and_survives_both_formats(tmp_path):
-    for path in shared_schemas():
-        schema, content = Schema.from_file(path), json.loads(path.read_text())
-        assert list(schema.features) == list(content["features"]), path.name
-        assert schema.target.name == content["target"]["name"], path.name
-        for suffix in (".json", ".toml"):
-            schema.to_file(tmp_path / f"s{suffix}")
-            assert Schema.from_file(tmp_path / f"s{suffix}") == schema, path.name

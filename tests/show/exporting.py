@@ -1,15 +1,17 @@
 """What each export predicts, as a stranger would ask it who has nothing else of the library."""
 
 import hashlib
-import json
 import math
+import re
 from bisect import bisect_right
+from pathlib import Path
 
 import duckdb
 import narwhals as nw
 import numpy as np
 import onnx
 import onnxruntime
+from tests.show.reading import read
 from tests.support import naive
 from tests.support.planted import voting
 
@@ -103,14 +105,6 @@ def by_onnx(model, rows):
     return found["probabilities"]
 
 
-def read(text):
-    def refuse(word):
-        raise AssertionError(f"{word} is no JSON")
-
-    assert text.isascii()
-    return json.loads(text, parse_constant=refuse)
-
-
 def code(feature, value):
     """The code of a value of JSON as the text in the export says."""
     if "buckets" in feature:
@@ -118,28 +112,14 @@ def code(feature, value):
             return feature["buckets"] + 1
         text = value if isinstance(value, str) else str(int(value))
         return int(hashlib.md5(text.encode()).hexdigest()[:2], 16) % feature["buckets"]
-    if feature["kind"] == "categorical":
-        listed = feature["categories"]
-        return listed.index(value) if value in listed else len(listed) + (value is None)
-    if value is None or math.isnan(value):
-        return len(feature["cuts"]) + 1
-    return bisect_right(feature["cuts"], min(max(value, feature["lower"]), feature["upper"]))
+    return guides_code(feature, value)
 
 
-def predict(forest, record):
-    """The reader of docs/guide/export.md: shares of the classes for a record, a dictionary."""
-    codes = [code(feature, record[feature["name"]]) for feature in forest["features"]]
-    totals = [0.0] * len(forest["nodes"][0]["votes"])
-    for node in forest["nodes"][: forest["n_trees"]]:
-        while node["children"]:
-            split = forest["splits"][node["split"]]
-            node = forest["nodes"][node["children"][split["routes"][codes[split["feature"]]]]]
-        totals = [total + vote for total, vote in zip(totals, node["votes"], strict=True)]
-    if forest["link"] == "softmax":
-        totals = [math.exp(total - max(totals)) for total in totals]
-    if forest["link"] == "sum":
-        totals = [min(max(total, 0), 1) for total in totals]
-    return [total / sum(totals) for total in totals]
+# The reader that the guide shows, for values in buckets too.
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "export.md"
+READER: dict = {"math": math, "bisect_right": bisect_right}
+exec(re.search(r"^def code.*?(?=^shares)", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)[0], READER)
+guides_code, READER["code"], predict = READER["code"], code, READER["predict"]
 
 
 def by_json(model, rows):

@@ -57,15 +57,21 @@ def is_inert(words, page, n_scripts=2):
     return (words.elements.count("script"), "img" in words.elements, handlers, marks) == (n_scripts, False, [], [])
 
 
+def read(text):
+    """The values of a text as any reader of JSON has them."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    assert text.isascii()
+    return json.loads(text, parse_constant=refuse)
+
+
 def written(model, folder, audit=None, **more):
     """The page's words, its bytes and the twin of a report."""
     write_report(model, folder / "report.html", audit, **more)
     page = (folder / "report.html").read_bytes()
-
-    def refuse(constant):
-        raise AssertionError(f"JSON has no {constant}.")
-
-    return Words(page.decode()), page, json.loads((folder / "report.json").read_text(), parse_constant=refuse)
+    return Words(page.decode()), page, read((folder / "report.json").read_text())
 
 
 def silently(make, *arguments, **named):

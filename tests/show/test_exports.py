@@ -15,7 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.conformance.postgres_server import as_root, write_table
-from tests.show.exporting import EXPORTS, agree, by_onnx, chain_forest, check, checked, outputs, read, scored, session
+from tests.show.exporting import EXPORTS, agree, by_onnx, chain_forest, check, checked, outputs, scored, session
+from tests.show.reading import read
 from tests.support.fitted import (
     NAMES,
     fitted,
@@ -26,16 +27,7 @@ from tests.support.fitted import (
     with_names,
 )
 
-from dpforest import (
-    Bounded,
-    Categorical,
-    Classes,
-    Date,
-    DPForestClassifier,
-    Numeric,
-    Schema,
-    load_model,
-)
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows

@@ -20,16 +20,7 @@ from sklearn.pipeline import make_pipeline
 from tests.show.drawing import strict, texts
 from tests.support.fitted import HOSTILE, hostile_model, mean_model, small_model, table
 
-from dpforest import (
-    Categorical,
-    Classes,
-    Date,
-    DPForestClassifier,
-    DPSearchCV,
-    Numeric,
-    Schema,
-    plots,
-)
+from dpforest import Categorical, Classes, Date, DPForestClassifier, DPSearchCV, Numeric, Schema, plots
 from dpforest.common.text import BAND_MEANS, TIMES, brief, count_words, in_brackets, percent, share_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
 from dpforest.evaluation import evaluate_privately

@@ -114,6 +114,11 @@ def exponential_law(scores, rate: float) -> np.ndarray:
     return weights / weights.sum()
 
 
+def renyi(first: np.ndarray, second: np.ndarray, alpha: float) -> float:
+    """The Rényi divergence of two laws, given as logarithms."""
+    return float(np.logaddexp.reduce(alpha * first + (1 - alpha) * second)) / (alpha - 1)
+
+
 def assert_law(law: Counter, left: float, expected: dict) -> None:
     for output in set(law) | set(expected):
         assert law[output] == pytest.approx(expected.get(output, 0.0), abs=left + 1e-12), output

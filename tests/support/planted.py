@@ -1,6 +1,6 @@
-"""Small forests made by hand, and records to walk through them."""
+"""Small forests made by hand, records to walk through them, and forests side by side."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 from tests.support import naive
@@ -8,6 +8,7 @@ from tests.support.encoded import random_table
 from tests.support.strategies import TWO
 
 from dpforest import Categorical, Classes, Numeric, Schema
+from dpforest.forest.tree import Forest
 from dpforest.parts.postprocess import plain_shares
 from dpforest.parts.voting import Majority, MeanOfShares
 from dpforest.records.counter import MemoryCounter
@@ -46,3 +47,10 @@ def counter_of(n_rows, seed=6, schema=TWO):
     """A counter of the first records of a random table."""
     domain, codes, labels = random_table(schema, Grid(6), 2000, seed)
     return MemoryCounter(codes[:, :n_rows], labels[:n_rows], domain, schema.target)
+
+
+def assert_same_forest(one, other):
+    """Two forests have the same trees, counts and votes."""
+    for field in fields(Forest):
+        if field.name not in ("domain", "target"):
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)

@@ -22,12 +22,9 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 # Forks need a process without threads of a test runner.
 IN_A_PROCESS = """
-import json, sys, tempfile
+import json
 from tests.torture import victims
-from tests.torture.samples import close_stores
-def in_a_folder(work, *given, **named):
-    with tempfile.TemporaryDirectory() as folder:
-        return work(folder, *given, **named)
+from tests.torture.victims import in_a_folder
 print(json.dumps({
     "kills": in_a_folder(victims.kills, 20),
     "races": [in_a_folder(victims.race, 8, n, n_parts=parts) for n, parts in ((1, 0), (3, 0), (3, 2))],

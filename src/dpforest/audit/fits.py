@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import MetaEstimatorMixin
 
 from dpforest.audit.cases import Pair
 from dpforest.audit.subject import Subject
@@ -147,7 +146,7 @@ class _Reader:
 
     def read(self, fitted: Any) -> dict[str, float]:
         """The numbers of an estimator or of a search."""
-        if not isinstance(fitted, MetaEstimatorMixin):
+        if not hasattr(fitted, "best_estimator_"):
             return self._read(fitted.forest_)
         chosen = self.label(CANDIDATE, repr(fitted.best_params_), f"is {fitted.best_params_}")
         return self._read(fitted.best_estimator_.forest_) | {CANDIDATE: chosen, "score of the best run": fitted.best_score_}

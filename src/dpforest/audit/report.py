@@ -96,7 +96,10 @@ def found_in(audit: Content) -> list[str]:
 def write_html(path: Path, audits: Sequence[Content], attacks: Sequence[Content]) -> None:
     """Write to ``path`` a page that needs nothing else: table, pictures, every finding with its pair of tables."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEAD)
-    rows = "".join(_row(audit) for audit in audits)
+    rows = ""
+    for audit in audits:
+        columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells(audit))
+        rows += f"<tr{' class=broken' if found_in(audit) else ''}>{columns}</tr>"
     found = [(name_of(audit), line) for audit in audits for line in found_in(audit)]
     findings = "".join(f"<li><b>{escape(name)}</b>: {escape(line)}</li>" for name, line in found)
     parts = [
@@ -111,11 +114,6 @@ def write_html(path: Path, audits: Sequence[Content], attacks: Sequence[Content]
         "</html>",
     ]
     write_whole(path, "\n".join(parts).encode())
-
-
-def _row(audit: Content) -> str:
-    columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells(audit))
-    return f"<tr{' class=broken' if found_in(audit) else ''}>{columns}</tr>"
 
 
 def _pictures(audits: Sequence[Content], attacks: Sequence[Content]) -> str:

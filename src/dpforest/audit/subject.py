@@ -66,15 +66,8 @@ class Subject:
     def estimator(self, schema: Schema, n_trees: int | None = None, max_depth: int | None = None) -> Any:
         """A new estimator for a table of that schema."""
         kind = self.classifier if isinstance(schema.target, Classes) else self.regressor
-        return kind(
-            schema,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            recipe=self.recipe,
-            variant=self.variant,
-            n_trees=n_trees,
-            max_depth=max_depth,
-        )
+        claim = {name: getattr(self, name) for name in ("recipe", "variant", "epsilon", "delta")}
+        return kind(schema, n_trees=n_trees, max_depth=max_depth, **claim)
 
     def fitted(self, schema: Schema, X: Any, y: Any, n_trees: int | None = None, max_depth: int | None = None) -> Any:
         """A new estimator that was fitted to a table."""

@@ -78,7 +78,7 @@ def predict(
     with steps("Predicting") as progress, _written_to(out, len(ids), raw_text) as write:
         reader = opened(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
-        for part in reader.parts(Asked(forest.schema_, besides=ids), progress):
+        for part in reader.chunks(Asked(forest.schema_, besides=ids), progress):
             write(_predicted(forest, part.features, as_before(part.besides)))
             n_rows += len(part.features)
             known |= {name for name in forest.schema_.features if part.features[name].null_count < len(part.features)}

@@ -184,9 +184,9 @@ def _count(facts: Any, reader: Any) -> dict[str, Any]:
     from dpforest.records.source import Asked
 
     with steps("Checking") as progress:
-        parts = reader.parts(Asked(facts, with_target=True, any_type=True), progress)
+        parts = reader.chunks(Asked(facts, with_target=True, any_type=True), progress)
         # A table that has types of its own is read as it is written, whatever the schema declares.
-        written = None if reader.typed else reader.parts(Asked(as_written(facts), with_target=True, any_type=True))
+        written = None if reader.typed else reader.chunks(Asked(as_written(facts), with_target=True, any_type=True))
         pairs = ((part, part) for part in parts) if written is None else zip(parts, written, strict=True)
         n_rows, readings = count_readable(pairs, facts, format_of(reader))
     return {"not_for_publication": NOT_PRIVATE, "rows": n_rows, "columns": [reading.to_dict() for reading in readings]}

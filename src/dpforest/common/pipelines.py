@@ -17,16 +17,10 @@ UNCOVERED = (
 
 
 def learnt_before() -> list[str]:
-    """A note in a list if earlier steps of the pipeline learn from its rows; else an empty list."""
-    steps = _steps()
-    return [UNCOVERED.format(", ".join(steps))] if steps else []
-
-
-def _steps() -> tuple[str, ...]:
-    """The earlier steps of the pipelines being fitted that learn from rows, as ``'name' (type)``."""
+    """A note in a list if earlier steps of the pipelines being fitted learn from their rows; else an empty list."""
     found: list[str] = []
     if "sklearn.pipeline" not in sys.modules:  # then there is no pipeline, and the import would cost time for nothing
-        return ()
+        return []
     try:
         from sklearn.pipeline import Pipeline
 
@@ -37,8 +31,8 @@ def _steps() -> tuple[str, ...]:
                 found = [f"{name!r} ({type(step).__name__})" for name, step in steps] + found
             frame = frame.f_back
     except Exception:  # a hint must never be the reason why a fit fails
-        return ()
-    return tuple(found)
+        return []
+    return [UNCOVERED.format(", ".join(found))] if found else []
 
 
 def _learns(step: Any) -> bool:

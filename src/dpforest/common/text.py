@@ -94,15 +94,11 @@ def figure(value: Any, digits: int = 4, large: float = 1e15) -> str:
     if size < 1e-3 or size >= large:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         factor = mantissa.rstrip("0").rstrip(".").replace("-", MINUS)
-        power = f"10{_superscript(int(exponent))}"
+        power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         return power if factor == "1" else f"{factor}{TIMES}{power}"
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
     text = f"{value:,.{decimals}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", MINUS)
-
-
-def _superscript(number: int) -> str:
-    return str(number).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def share_figure(share: float) -> str:

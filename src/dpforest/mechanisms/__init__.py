@@ -4,6 +4,6 @@ from dpforest.mechanisms.choices import Exponential, PermuteAndFlip
 from dpforest.mechanisms.entropy import Entropy
 from dpforest.mechanisms.exact import Rate
 from dpforest.mechanisms.logarithmic import Logarithmic
-from dpforest.mechanisms.noise import Gaussian, Geometric, KNorm
+from dpforest.mechanisms.noise import Gaussian, GeometricNoise, KNorm
 
-__all__ = ["Entropy", "Exponential", "Gaussian", "Geometric", "KNorm", "Logarithmic", "PermuteAndFlip", "Rate"]
+__all__ = ["Entropy", "Exponential", "Gaussian", "GeometricNoise", "KNorm", "Logarithmic", "PermuteAndFlip", "Rate"]

@@ -26,7 +26,7 @@ MOST_BITS = 61
 
 
 @dataclass(frozen=True)
-class Geometric:
+class GeometricNoise:
     """Integer noise that is k with probability proportional to exp(-rate |k|).
 
     Privacy:

@@ -93,10 +93,6 @@ class Given:
     def n_points(self) -> int:
         return len(self.codes[0]) if self.codes else 1
 
-    def some(self, points: np.ndarray) -> "Given":
-        """Some of the points, given by their numbers."""
-        return Given(self.features, tuple(codes[points] for codes in self.codes))
-
 
 NOTHING_GIVEN = Given((), ())
 
@@ -164,7 +160,8 @@ class Dependence:
         """What the trees that ask for what is given add up to at each point, ``(n_points, n_outputs)``."""
         small = self.cut_to(given.features)
         n_blocks = max(small.forest.n_nodes * given.n_points // MOST_AT_ONCE, 1)
-        blocks = [given.some(block) for block in np.array_split(np.arange(given.n_points), min(n_blocks, given.n_points))]
+        places = np.array_split(np.arange(given.n_points), min(n_blocks, given.n_points))
+        blocks = [Given(given.features, tuple(codes[place] for codes in given.codes)) for place in places]
         sums = [small.below(small.steps(block))[:, : small.forest.n_trees].sum(axis=1) for block in blocks]
         return np.concatenate(sums)
 

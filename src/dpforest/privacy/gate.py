@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from dpforest.errors import AccountingError
-from dpforest.mechanisms import Entropy, Exponential, Gaussian, Geometric, KNorm, PermuteAndFlip, Rate
+from dpforest.mechanisms import Entropy, Exponential, Gaussian, GeometricNoise, KNorm, PermuteAndFlip, Rate
 from dpforest.mechanisms.thresholds import threshold
 from dpforest.privacy.accountants import Accountant
 from dpforest.privacy.amounts import exact
@@ -80,7 +80,7 @@ class Gate:
             return values._value.copy(), 0.0
         scale, ran = _noise(accountant, amount, sensitivity)
         self.ledger.charge(purpose, ran, amount)
-        variance = Geometric.variance(scale) if isinstance(scale, Rate) else float(scale)
+        variance = GeometricNoise.variance(scale) if isinstance(scale, Rate) else float(scale)
         return self._add_noise(values._value, scale), variance
 
     def add_joint_noise(
@@ -146,7 +146,7 @@ class Gate:
     def _add_noise(self, values: np.ndarray, scale: Rate | Fraction) -> np.ndarray:
         """Opened values with geometric noise of a rate, or Gaussian noise of a variance; call it after the charge."""
         if isinstance(scale, Rate):
-            return values + Geometric().draw(values.shape, scale, self.entropy)
+            return values + GeometricNoise().draw(values.shape, scale, self.entropy)
         return values + Gaussian().draw(values.shape, scale, self.entropy)
 
     def _add_joint_noise(self, values: np.ndarray, sizes: tuple[int, ...], rate: Rate) -> np.ndarray:

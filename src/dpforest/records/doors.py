@@ -112,7 +112,7 @@ def short_name(address: str | Path) -> str:
 def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
     with closing(open_source(address, schema.format)) as source:
-        features, target, _ = joined(source.parts(Asked(schema, with_target), progress))
+        features, target, _ = joined(source.chunks(Asked(schema, with_target), progress))
     return features, target
 
 
@@ -217,7 +217,7 @@ def rows_to_score(
         with closing(source):
             if ids is not None:
                 check_id_column(ids, source.public_names() or [ids], schema, where)
-            for part in source.parts(asked, progress):
+            for part in source.chunks(asked, progress):
                 yield part.features, part.target, None if ids is None else ids_beside(part.besides, ids)
 
     rows = read()

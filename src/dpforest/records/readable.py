@@ -17,7 +17,7 @@ from dpforest.errors import TableError
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import distinct, read_columns, to_numbers
 from dpforest.records.dates import NO_DATE, to_seconds
-from dpforest.records.source import Part
+from dpforest.records.source import Chunk
 from dpforest.records.text import PLAIN, count_missing
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date, Feature, Format, Numeric, Schema
 from dpforest.schema.format import THOUSANDS
@@ -97,16 +97,18 @@ class Reading:
         return {"name": self.name, "kind": self.feature.kind, **counts, **found}
 
 
-def count_readable(parts: Iterable[tuple[Part, Part]], schema: Schema, format: Format = PLAIN) -> tuple[int, list[Reading]]:
+def count_readable(
+    chunks: Iterable[tuple[Chunk, Chunk]], schema: Schema, format: Format = PLAIN
+) -> tuple[int, list[Reading]]:
     """The number of rows, and a reading of each feature and the target.
 
-    Each part comes twice: as the schema reads it, and as it is written; see ``as_written``. ``format`` is that of text.
+    Each chunk comes twice: as the schema reads it, and as it is written; see ``as_written``. ``format`` is that of text.
     """
     target = schema.target
     as_feature = Categorical(target.labels) if isinstance(target, Classes) else Numeric(target.lower, target.upper)
     readings = [*(Reading(name, part) for name, part in schema.features.items()), Reading(target.name, as_feature)]
     n_rows = 0
-    for (features, labels, _), (written, written_labels, _) in parts:
+    for (features, labels, _), (written, written_labels, _) in chunks:
         assert labels is not None
         assert written_labels is not None
         n_rows += len(labels)

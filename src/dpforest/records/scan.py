@@ -268,7 +268,7 @@ class Stream(Guarded):
         some = replace(schema, features={name: schema.features[name] for name in names})
         asked = Asked(some, with_target=True, besides=() if wanted.ids is None else (wanted.ids,))
         n_rows = 0
-        for part in self._source.parts(asked, self._progress):
+        for part in self._source.chunks(asked, self._progress):
             yield asked.table(part)
             n_rows += part.features.num_rows
         if self._n_rows not in (None, n_rows):

@@ -31,7 +31,7 @@ def telling(progress: Progress) -> Iterator[Tell]:
     show(1)
 
 
-class Part(NamedTuple):
+class Chunk(NamedTuple):
     """Some rows of a table."""
 
     features: pa.Table  # the columns of the schema, as the schema reads them
@@ -74,25 +74,25 @@ class Asked:
             check_types(types, self.schema, self.with_target, where)
         return types
 
-    def table(self, part: Part) -> pa.Table:
-        """All columns of a part as one table."""
-        columns = {field.name: (field, part.features.column(field.name)) for field in part.features.schema}
-        if part.target is not None:
+    def table(self, chunk: Chunk) -> pa.Table:
+        """All columns of a chunk as one table."""
+        columns = {field.name: (field, chunk.features.column(field.name)) for field in chunk.features.schema}
+        if chunk.target is not None:
             name = self.schema.target.name
-            columns[name] = pa.field(name, part.target.type), part.target
-        columns |= {field.name: (field, part.besides.column(field.name)) for field in part.besides.schema}
+            columns[name] = pa.field(name, chunk.target.type), chunk.target
+        columns |= {field.name: (field, chunk.besides.column(field.name)) for field in chunk.besides.schema}
         return pa.Table.from_arrays(
             [column for _, column in columns.values()], schema=pa.schema([f for f, _ in columns.values()])
         )
 
-    def part(self, table: pa.Table) -> Part:
-        """The columns of a table as a part; those of ``besides`` are as they are in it.
+    def chunk(self, table: pa.Table) -> Chunk:
+        """The columns of a table as a chunk; those of ``besides`` are as they are in it.
 
         Notes that a file has with its columns are left out: the library's own could be forged.
         """
         table = pa.Table.from_arrays(table.columns, table.column_names)
         target = table.column(self.schema.target.name) if self.with_target else None
-        return Part(table.select([*self.schema.features]), target, table.select(list(self.besides)))
+        return Chunk(table.select([*self.schema.features]), target, table.select(list(self.besides)))
 
 
 class Source(ABC):
@@ -125,12 +125,12 @@ class Source(ABC):
         return []
 
     @abstractmethod
-    def empty(self, asked: Asked) -> Part:
-        """A part without rows; raises ``TableError`` unless the table has the columns and types that are asked for."""
+    def empty(self, asked: Asked) -> Chunk:
+        """A chunk without rows; raises ``TableError`` unless the table has the columns and types that are asked for."""
 
     @abstractmethod
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
-        """Some rows at a time, which were checked; a table without rows gives one part without rows."""
+    def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
+        """Some rows at a time, which were checked; a table without rows gives one chunk without rows."""
 
     def close(self) -> None:  # noqa: B027 - a file is open only while it is read
         """End a connection, if there is one."""
@@ -156,17 +156,17 @@ class Typed(Source):
         self.names()
         return {field.name: kind_of_type(field.type) for field in self.types()}
 
-    def empty(self, asked: Asked) -> Part:
-        return asked.part(asked.checked(self.types(asked.schema), self.where).empty_table())
+    def empty(self, asked: Asked) -> Chunk:
+        return asked.chunk(asked.checked(self.types(asked.schema), self.where).empty_table())
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+    def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
         types, is_empty = asked.checked(self.types(asked.schema), self.where), True
         with telling(progress) as tell:
             for rows in self.batches(types, tell):
                 is_empty = False
-                yield asked.part(rows)
+                yield asked.chunk(rows)
         if is_empty:
-            yield asked.part(types.empty_table())
+            yield asked.chunk(types.empty_table())
 
 
 def check_types(types: pa.Schema, schema: Schema, with_target: bool, where: str) -> None:
@@ -180,12 +180,12 @@ def check_types(types: pa.Schema, schema: Schema, with_target: bool, where: str)
         raise TableError(f"{where}: {error}") from None
 
 
-def joined(parts: Iterable[Part]) -> Part:
-    """All rows of a table as one part."""
-    features, targets, besides = zip(*parts, strict=True)
-    chunks = [chunk for each in targets if each is not None for chunk in each.chunks]
-    target = None if targets[0] is None else pa.chunked_array(chunks, targets[0].type)
-    return Part(pa.concat_tables(features), target, pa.concat_tables(besides))
+def joined(chunks: Iterable[Chunk]) -> Chunk:
+    """All rows of a table as one chunk."""
+    features, targets, besides = zip(*chunks, strict=True)
+    arrays = [array for each in targets if each is not None for array in each.chunks]
+    target = None if targets[0] is None else pa.chunked_array(arrays, targets[0].type)
+    return Chunk(pa.concat_tables(features), target, pa.concat_tables(besides))
 
 
 def each_once(names: list[str], where: object) -> list[str]:

@@ -151,9 +151,8 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         schema = self.estimator.schema if isinstance(getattr(self.estimator, "schema", None), Schema) else None
         is_away = client is not None or is_elsewhere(X)
         table = opened(X, schema.format) if is_away and client is None and schema is not None else X
-        seal = partial(self._seal_elsewhere, table, y, client) if is_away else partial(self._seal, X, y)
         with closed_if_refused(table):
-            return self._search(table, seal)
+            return self._search(table, partial(self._seal, table, y, is_away, client))
 
     def fit_table(self, table: Any) -> Self:
         """Search on a table that is not in memory; another name of ``fit(table)``."""
@@ -229,21 +228,20 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         check_budget(self.budget, "record", [], takes_groups=False)
         return Logarithmic.with_mean(float(self.mean_runs)), schema
 
-    def _seal(self, X: Any, y: Any, schema: Schema) -> Vault:
-        """The sealed rows of a table in memory."""
-        y = target_beside(X, schema) if y is None else y
+    def _seal(self, table: Any, y: Any, is_away: bool, client: Any, schema: Schema) -> Vault:
+        """The sealed rows of a table; columns of one that is not in memory have the names of the schema."""
+        n_jobs = effective_n_jobs(self.estimator.n_jobs)
+        if is_away and y is not None:
+            raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
+        if is_away:
+            vault = seal_elsewhere(table, schema, n_jobs, client=client)
+            self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+            return vault
+        y = target_beside(table, schema) if y is None else y
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
-        vault = Vault.seal(X, y, schema, effective_n_jobs(self.estimator.n_jobs))
-        keep_names(self, X, schema)
-        return vault
-
-    def _seal_elsewhere(self, table: Any, y: Any, client: Any, schema: Schema) -> Vault:
-        """The sealed rows of a table that is not in memory; its columns have the names of the schema."""
-        if y is not None:
-            raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
-        vault = seal_elsewhere(table, schema, effective_n_jobs(self.estimator.n_jobs), client=client)
-        self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+        vault = Vault.seal(table, y, schema, n_jobs)
+        keep_names(self, table, schema)
         return vault
 
     def _charge(self, law: Logarithmic, is_own: bool) -> None:

@@ -28,7 +28,7 @@ from dpforest.records.sources.clusters import Answer, ClusterTable, pack
 from dpforest.records.sources.dask import dask_table
 from dpforest.records.sources.spark import SparkTable, spark_table
 from dpforest.records.vault import Vault
-from dpforest.schema import Bounded, Categorical, Classes, Date, Numeric, Schema
+from dpforest.schema import Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
 slow = pytest.mark.slow
@@ -38,7 +38,6 @@ FEATURES = {
     "flag": Categorical([0, 1]), "word": Categorical(buckets=8), "day": Date("2020-01-01", "2021-01-01"),
 }  # fmt: skip
 CLASSES = Schema(FEATURES, Classes(["a", "b", "c"]))
-BOUNDED = Schema(FEATURES, Bounded(-1, 3))
 SMALL = Schema(FEATURES, Classes(["a", "b", "c"]), n_rows=300)  # which Spark delivers in one pass
 N_ROWS, EDGES = 300, [0, 70, 70, 130, 240, 300]  # the second partition is empty
 SECRET = "zebra-secret-value"
@@ -76,14 +75,6 @@ def codes_of(vault):
     counter = vault.encode(Domain.of(vault.schema, Grid(9)))
     both = np.vstack([counter._codes, counter._target_codes])
     return both[:, np.lexsort(both)]
-
-
-def assert_same(far, near):
-    domain = Domain.of(near.schema, Grid(9))
-    assert opened(far.count()) == opened(near.count())
-    assert np.array_equal(opened(far.count_around(domain, {0: 0.4})), opened(near.count_around(domain, {0: 0.4})))
-    assert opened(far.count_texts("word")) == opened(near.count_texts("word"))
-    assert np.array_equal(codes_of(far), codes_of(near))
 
 
 @pytest.fixture(scope="module")
@@ -135,19 +126,6 @@ def put(request, tmp_path, monkeypatch):
 def seal(given, schema=CLASSES, people=None):
     table, client = given
     return seal_elsewhere(table, schema, 1, None if people is None else "person", people, client)
-
-
-@slow
-@pytest.mark.parametrize("schema", [CLASSES, BOUNDED, SMALL], ids=["classes", "numbers", "small"])
-def test_every_answer_is_that_of_memory_there_and_of_rows_that_are_kept(put, schema):
-    rows = rows_of(schema)
-    given, near = put(rows), in_memory(rows, schema)
-    assert_same(seal(given, schema), near)
-    assert_same(seal(given, schema).sampled(ALL, Entropy()), near)
-    if schema is BOUNDED:
-        edges, narrow = np.array([0.0, 1.0]), Bounded(0, 1)
-        assert np.array_equal(opened(seal(given, schema).count_targets(edges)), opened(near.count_targets(edges)))
-        assert np.array_equal(codes_of(seal(given, schema).narrowed(narrow)), codes_of(near.narrowed(narrow)))
 
 
 @slow

@@ -130,7 +130,7 @@ def test_rows_that_come_meanwhile_are_not_seen(place):
     with closing(open_source(address)) as source:
         counts = []
         for _ in range(2):
-            counts.append(sum(len(part.features) for part in source.parts(Asked(SCHEMA, with_target=True))))
+            counts.append(sum(len(part.features) for part in source.chunks(Asked(SCHEMA, with_target=True))))
             place.run("INSERT INTO ward VALUES (0.5, 'Oslo', 1)")
     assert counts == [N_ROWS, N_ROWS]
 
@@ -199,7 +199,7 @@ def test_settings_of_an_address_and_of_a_connection_are_kept_or_refused(server):
     backend = ibis.postgres.connect(host="127.0.0.1", port=server.port, **account)
     for table in (f"{good}?options=-csearch_path%3Delsewhere::ward", backend.table("ward")):
         with closing(open_source(table)) as source:
-            assert sum(len(part.features) for part in source.parts(Asked(SCHEMA))) == 6
+            assert sum(len(part.features) for part in source.chunks(Asked(SCHEMA))) == 6
     backend.disconnect()
 
 
@@ -247,13 +247,13 @@ def test_a_table_that_is_closed_gives_no_more_rows_to_whoever_still_holds_a_part
     monkeypatch.setattr(databases, "PART_ROWS", 10)
     address = place.fill()
     source = open_source(address)
-    parts = source.parts(Asked(SCHEMA))
+    parts = source.chunks(Asked(SCHEMA))
     next(parts)
     source.close()
     with pytest.raises(TableError, match="was closed while it was read"):
         next(parts)
     with closing(open_source(address)) as again:
-        assert next(again.parts(Asked(SCHEMA))).features.num_rows
+        assert next(again.chunks(Asked(SCHEMA))).features.num_rows
 
 
 @pytest.mark.parametrize("scheme", ["snowflake", "bigquery", "grpc", "grpc+tls", "flightsql"])

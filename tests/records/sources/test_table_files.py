@@ -29,7 +29,7 @@ NO_COLUMN = Bounded(name="no such column")
 
 
 def read(path, features, format=None, **asked):
-    return joined(open_source(path, format).parts(Asked(Schema(features, NO_COLUMN), **asked)))
+    return joined(open_source(path, format).chunks(Asked(Schema(features, NO_COLUMN), **asked)))
 
 
 def cells(column):

@@ -21,7 +21,7 @@ INF = float("inf")
 def read(path, features, format=None, **asked):
     """The columns of a file by a schema whose target is none of them."""
     schema = Schema(features, Bounded(name="no such column"))
-    return joined(open_source(path, format).parts(Asked(schema, **asked)))
+    return joined(open_source(path, format).chunks(Asked(schema, **asked)))
 
 
 def numbers(folder, cells, **format):
@@ -143,7 +143,7 @@ def test_a_listed_category_or_label_is_not_missing_in_its_column(tmp_path):
     (tmp_path / "t.csv").write_text("country,other,y\nNA,NA,None\nDE,-,-\n-,DE,yes\n")
     features = {"country": Categorical(["NA", "DE"]), "other": Categorical(["DE", "-"])}
     schema = Schema(features, Classes(["None", "yes"], name="y"), format=Format(missing=["-"]))
-    found = joined(open_source(tmp_path / "t.csv", schema.format).parts(Asked(schema, with_target=True)))
+    found = joined(open_source(tmp_path / "t.csv", schema.format).chunks(Asked(schema, with_target=True)))
     assert found.features.to_pydict() == {"country": ["NA", "DE", None], "other": [None, "-", "DE"]}
     assert found.target.to_pylist() == ["None", None, "yes"]
 
@@ -157,7 +157,7 @@ def test_a_line_is_named_to_whoever_holds_the_table_only(tmp_path):
     for names_lines, words in ((True, "begins in line 6 has 1 cells, and there are 2 names"), (False, "names the line")):
         reader = open_source(tmp_path / "t.csv", names_lines=names_lines)
         with pytest.raises(TableError, match=words) as raised:
-            list(reader.parts(Asked(schema)))
+            list(reader.chunks(Asked(schema)))
         assert "separator ',', encoding utf-8" in str(raised.value)
         assert ("line 6" in str(raised.value)) == names_lines
     (tmp_path / "t.csv").write_text("")

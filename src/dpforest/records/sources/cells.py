@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from dpforest.errors import TableError
-from dpforest.records.source import Asked, Part, Progress, Source, Tell, silent, telling
+from dpforest.records.source import Asked, Chunk, Progress, Source, Tell, silent, telling
 from dpforest.records.text import kind_of_texts, read_cells
 from dpforest.schema import Format
 
@@ -17,7 +17,7 @@ from dpforest.schema import Format
 DRAFT_ROWS = 1000
 
 
-class Cells(Protocol):
+class TextCells(Protocol):
     """The cells of a file, as text."""
 
     has_names: ClassVar[bool]  # which no record decides on
@@ -41,7 +41,7 @@ class Cells(Protocol):
 class TextTable(Source):
     """A file of text cells, read by the declared format."""
 
-    cells: Cells
+    cells: TextCells
     format: Format
     typed = False
 
@@ -65,21 +65,21 @@ class TextTable(Source):
     def guessed(self) -> list[str]:
         return self.names()
 
-    def empty(self, asked: Asked) -> Part:
+    def empty(self, asked: Asked) -> Chunk:
         if (lacking := self.cells.lacks(asked.columns)) is not None:
             raise TableError(lacking)
-        return self._part(asked, _text(asked.columns).empty_table())
+        return self._chunk(asked, _text(asked.columns).empty_table())
 
-    def _part(self, asked: Asked, rows: pa.Table) -> Part:
-        return asked.part(read_cells(rows, asked.schema, self.format))
+    def _chunk(self, asked: Asked, rows: pa.Table) -> Chunk:
+        return asked.chunk(read_cells(rows, asked.schema, self.format))
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+    def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
         """Some rows at a time, with numbers where the schema has numbers; see ``Source``."""
         nothing, is_empty = self.empty(asked), True
         with telling(progress) as tell:
             for batch in self.cells.batches(asked.columns, tell):
                 is_empty = False
-                yield self._part(asked, pa.Table.from_batches([batch]))
+                yield self._chunk(asked, pa.Table.from_batches([batch]))
         if is_empty:
             yield nothing
 

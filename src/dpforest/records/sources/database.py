@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target
-from dpforest.records.source import Asked, Part, Progress, Source, each_once, silent
+from dpforest.records.source import Asked, Chunk, Progress, Source, each_once, silent
 from dpforest.records.sources.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, refusing, untried
 from dpforest.records.sources.casts import Column, Item, is_kept, listed_in
 from dpforest.records.sources.engines import Duck, Engine, Lite, Postgres
@@ -59,15 +59,15 @@ class DatabaseTable(Source):
         return refusing(self._engine.name)
 
     def close(self) -> None:
-        # Whoever still holds a part that was read, such as an error, would keep the engine open, and DuckDB waits for that.
+        # Whoever still holds a chunk that was read, such as an error, would keep the engine open, and DuckDB waits for that.
         for batches in self._streams:
             with suppress(Exception):
                 batches.close()
         self._columns, self._streams = None, []
         self._engine.close()
 
-    def empty(self, asked: Asked) -> Part:
-        """A part without rows, if types alone say that what is asked for can be read; see ``Source``."""
+    def empty(self, asked: Asked) -> Chunk:
+        """A chunk without rows, if types alone say that what is asked for can be read; see ``Source``."""
         columns, schema = self._by_name(), asked.schema
         asked.require([*columns], "the table")
         for name in asked.declared:
@@ -77,14 +77,14 @@ class DatabaseTable(Source):
             if asked.with_target:
                 read_target(pa.chunked_array([columns[schema.target.name].empty]), schema.target)
         items = self._items(asked)
-        return self._part(asked, items, self._notes(asked), [pa.array([], item.arrow) for item in items.values()])
+        return self._chunk(asked, items, self._notes(asked), [pa.array([], item.arrow) for item in items.values()])
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+    def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
         """Some rows at a time, in an order of the engine's choice; see ``Source``. Columns are checked before the first.
 
         Columns ``besides`` those of the schema that hold no numbers or truth values come as text, as the engine writes it.
         """
-        return self._parts(asked, self.empty(asked), progress)
+        return self._chunks(asked, self.empty(asked), progress)
 
     def _items(self, asked: Asked) -> dict[str, Item]:
         """Expressions by the short names of features, f0, f1, …, the target, t0, and other columns, b0, b1, …"""
@@ -102,7 +102,7 @@ class DatabaseTable(Source):
         columns = self._by_name()
         return {name: columns[name].native if is_kept(columns[name].native) else "" for name in asked.besides}
 
-    def _parts(self, asked: Asked, nothing: Part, progress: Progress) -> Iterator[Part]:
+    def _chunks(self, asked: Asked, nothing: Chunk, progress: Progress) -> Iterator[Chunk]:
         items, notes = self._items(asked), self._notes(asked)
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
@@ -122,7 +122,7 @@ class DatabaseTable(Source):
                     break
                 if batch.num_rows:
                     is_empty = False
-                    yield self._part(asked, items, notes, batch.columns)
+                    yield self._chunk(asked, items, notes, batch.columns)
             if batches not in self._streams:
                 raise TableError("The table was closed while it was read, so not all rows were.")
             if is_empty:
@@ -132,8 +132,8 @@ class DatabaseTable(Source):
                 batches.close()
             self._streams = [other for other in self._streams if other is not batches]
 
-    def _part(self, asked: Asked, items: dict[str, Item], notes: dict[str, str], arrays: list[pa.Array]) -> Part:
-        """Rows as a part; notes about other columns stand with their fields."""
+    def _chunk(self, asked: Asked, items: dict[str, Item], notes: dict[str, str], arrays: list[pa.Array]) -> Chunk:
+        """Rows as a chunk; notes about other columns stand with their fields."""
         read = {name: _final(array, item) for (name, item), array in zip(items.items(), arrays, strict=True)}
         n_features = asked.schema.n_features
         features = pa.Table.from_arrays([read[f"f{place}"] for place in range(n_features)], [*asked.schema.features])
@@ -142,7 +142,7 @@ class DatabaseTable(Source):
             besides.append(read[f"b{place}"])
             fields.append(pa.field(name, read[f"b{place}"].type, metadata={self._engine.engine: notes[name]}))
         target = pa.chunked_array([read["t0"]]) if asked.with_target else None
-        return Part(features, target, pa.Table.from_arrays(besides, schema=pa.schema(fields)))
+        return Chunk(features, target, pa.Table.from_arrays(besides, schema=pa.schema(fields)))
 
 
 def _final(array: pa.Array, item: Item) -> pa.Array:

@@ -18,7 +18,7 @@ from pyarrow import dataset
 from pyarrow.fs import LocalFileSystem
 
 from dpforest.errors import TableError
-from dpforest.records.source import Asked, Part, Progress, Source, check_types, each_once, silent, telling
+from dpforest.records.source import Asked, Chunk, Progress, Source, check_types, each_once, silent, telling
 from dpforest.records.text import is_number, kind_of_texts, kind_of_type, read_cells
 from dpforest.schema import Format, Schema
 
@@ -252,25 +252,25 @@ class ParquetTable(Source):
         """The columns that folders stand for."""
         return [*folder_texts(self.path)]
 
-    def empty(self, asked: Asked) -> Part:
-        return asked.part(self.files(asked)[0].empty(asked.columns))
+    def empty(self, asked: Asked) -> Chunk:
+        return asked.chunk(self.files(asked)[0].empty(asked.columns))
 
     def files(self, asked: Asked) -> list[File]:
         """The files, each of which was checked."""
         self._check_is_there()
         return open_files(self.path, asked)
 
-    def parts(self, asked: Asked, progress: Progress = silent) -> Iterator[Part]:
+    def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
         """Some rows at a time, each file with its own types; see ``Source``."""
         wanted, files = asked.columns, self.files(asked)
         n_done, n_rows = 0, sum(file.n_rows for file in files)
         with telling(progress) as tell:
             for rows in read_batches(files, wanted, PART_ROWS):
-                yield asked.part(rows)
+                yield asked.chunk(rows)
                 n_done += rows.num_rows
                 tell(n_done / max(n_rows, 1))  # a file may declare less than it has
         if n_done == 0:
-            yield asked.part(files[0].empty(wanted))
+            yield asked.chunk(files[0].empty(wanted))
 
     def _check_is_there(self) -> None:
         if not self.path.exists():
