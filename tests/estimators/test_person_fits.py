@@ -12,7 +12,7 @@ import pytest
 from sklearn.utils.validation import has_fit_parameter
 from typer.testing import CliRunner
 
-from dpforest import Bounded, Budget, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
+from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
 from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, ParameterError, TableError
 
@@ -35,19 +35,13 @@ def written(table, path):
     return path
 
 
-def in_duckdb(table, tmp_path=None):
-    connection = ibis.duckdb.connect(*([] if tmp_path is None else [tmp_path / "t.db"]))
-    rows = connection.create_table("visits", table)
-    if tmp_path is not None:
-        connection.disconnect()
-    return rows
-
-
 # Ways to hand over a table of visits and which column of it has ids.
 DOORS = {
     "memory": lambda model, table, folder, ids: model.fit(table[["dose", "age"]], table["well"], groups=table[ids]),
     "parquet": lambda model, table, folder, ids: model.fit(written(table, folder / "t.parquet"), groups=ids),
-    "duckdb": lambda model, table, folder, ids: model.fit_table(in_duckdb(table), groups=ids),
+    "duckdb": lambda model, table, folder, ids: model.fit_table(
+        ibis.duckdb.connect().create_table("visits", table), groups=ids
+    ),
 }
 each_door = pytest.mark.parametrize("door", DOORS)
 EXACT = {"epsilon": float("inf"), "recipe": "jagannathan-2009", "n_trees": 1, "max_depth": 1}
@@ -200,42 +194,7 @@ def test_model_file_json_and_report_say_the_unit_and_that_of_records_warns(tmp_p
     assert "one person" not in page
 
 
-def run_fit(address, tmp_path, *more):
-    SCHEMA.to_file(tmp_path / "s.json")
-    words = ["--schema", str(tmp_path / "s.json"), "--epsilon", "1", "--out", str(tmp_path / "m.dpf"), *more]
-    return CliRunner().invoke(commands, ["fit", address, *words])
-
-
-PERSONS = ["--groups", "person", "--max-rows-per-person", "3"]
 # Where a table of a folder is, for the command.
-ADDRESSES = {
-    "csv": "{}/t.csv",
-    "parquet": "{}/t.parquet",
-    "database": "duckdb:///{}/t.db::visits",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ADDRESSES)
-def test_the_command_protects_persons_and_charges_a_budget_of_persons(tmp_path, place):
-    table, address, path = visits(600), ADDRESSES[place].format(tmp_path), tmp_path / "budget.db"
-    table.to_csv(tmp_path / "t.csv", index=False)
-    written(table, tmp_path / "t.parquet")
-    in_duckdb(table, tmp_path)
-    budget = Budget.open(path, dataset="ward", epsilon=1.5, delta=0.0, unit="person")
-    charged = ["--budget", f"{path}::ward"]
-    run = run_fit(address, tmp_path, *PERSONS, *charged)
-    assert run.exit_code == 0, run.output
-    assert "one person" in run.output.replace("\n", " ")
-    assert "not read" not in run.output
-    model = load_model(tmp_path / "m.dpf")
-    assert (model.privacy_.unit, model.privacy_.rows) == ("person", 3)
-    assert budget.spent == pytest.approx(1.0)
-    (tmp_path / "m.dpf").unlink()
-    for refused in ([*PERSONS, *charged], charged, PERSONS[:2], PERSONS[2:], ["--groups", "nobody", *PERSONS[2:]]):
-        assert run_fit(address, tmp_path, *refused).exit_code != 0
-    assert budget.spent == pytest.approx(1.0)
-    assert not (tmp_path / "m.dpf").exists()
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])

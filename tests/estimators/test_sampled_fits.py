@@ -27,7 +27,6 @@ from dpforest.budget import Loss
 from dpforest.cli.console import output
 from dpforest.cli.main import commands
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
-from dpforest.model.doubts import uncertain_range
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.show.plan import explain
@@ -350,12 +349,6 @@ def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, m
     assert NOTE in page.read_text()
 
 
-def test_the_command_for_recipes_knows_the_parameter():
-    assert "sample_rows" in json.loads(said("recipes", "auto", "--json"))["parameters"]
-    assert "sample_rows = None" in said("recipes", "auto")
-    assert "sample_rows = 0" in said("recipes", "consul-2020")
-
-
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -432,19 +425,6 @@ def test_labels_that_do_not_match_are_told_on_a_sample_too():
     assert model.ledger_.sample_share < 1
     assert len(told) == 1
     assert "declares 60,000 rows" in told[0]
-
-
-def test_a_budget_too_small_to_find_the_range_of_the_target_is_told_on_a_sample_too():
-    """Where the whole table would be too little: a sample of it finds no more, since it has fewer rows."""
-    X = table(3000)
-    schema = Schema(FEATURES, Bounded(name="says"), n_rows=3000)
-    for rows in (0, 300):
-        model, told = told_by(
-            schema, X, X["age"].to_numpy(), DPForestRegressor, epsilon=0.02, recipe_params={"sample_rows": rows}
-        )
-        found = uncertain_range(model.forest_, model.schema_, model.ledger_)
-        assert len(found) == 1
-        assert found[0] in told
 
 
 # --- a search ---------------------------------------------------------------------------------------------------------

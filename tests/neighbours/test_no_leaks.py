@@ -3,19 +3,16 @@
 import copy
 import pickle
 import struct
-import tempfile
 import traceback
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.columns import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees
 from dpforest.records.doors import seal_elsewhere
@@ -49,11 +46,6 @@ def columns_of(records):
 def as_pandas(records):
     *columns, labels = [pd.Series(column, dtype=object) for column in columns_of(records)]
     return pd.DataFrame(dict(zip(FEATURES, columns, strict=True))), labels
-
-
-def as_numpy(records):
-    *columns, labels = columns_of(records)
-    return np.stack(columns, axis=1), labels
 
 
 def secret_table():
@@ -136,10 +128,6 @@ def frame_with(**columns):
     return X.assign(**columns)
 
 
-def ordered(values):
-    return pd.Categorical(values, ordered=True)
-
-
 X_SECRET, Y_SECRET = secret_table()
 WORDS = pd.Series([SECRET_WORD] * N_ROWS)
 RAGGED = [[SECRET_NUMBER, SECRET_WORD, 1]] * (N_ROWS - 1) + [[1]]
@@ -181,58 +169,8 @@ def test_an_error_shows_no_value_and_no_number_of_rows(provoke):
     assert hides_secrets("".join(lines))
 
 
-@pytest.mark.parametrize(
-    "column",
-    [pd.Series(pd.Categorical(WORDS)), pd.Series(ordered(WORDS)), pl.Series(WORDS, dtype=pl.Categorical),
-     pl.Series(WORDS, dtype=pl.Enum([SECRET_WORD])), pa.array(WORDS).dictionary_encode()],
-    ids=["category", "ordered category", "polars Categorical", "polars Enum", "pyarrow dictionary"],
-)  # fmt: skip
-def test_a_column_of_categories_where_a_number_is_declared_shows_no_category(column):
-    library = {"pandas": pd.DataFrame, "polars": pl.DataFrame}.get(type(column).__module__.split(".")[0], pa.table)
-    schema = Schema({"age": Numeric(0, 1)}, CLASSES.target)
-    words = ""
-    try:
-        DPForestClassifier(schema).fit(library({"age": column}), Y_SECRET)
-    except TableError as error:
-        words = str(error)
-    assert hides_secrets(words)
-
-
 def chain(error):
     """An error and all errors that are shown with it."""
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-
-
-MISTAKES = {
-    "text in place of a table": lambda rows: DPForestClassifier(CLASSES).fit(rows, ["no"] * len(rows)),
-    "text in place of a target": lambda rows: DPForestRegressor(BOUNDED).fit(as_numpy([])[0], rows[:, 0]),
-    "target of two columns": lambda rows: DPForestClassifier(CLASSES).fit(as_numpy([])[0], np.repeat(rows, 2, axis=1)),
-    "target too long": lambda rows: DPForestClassifier(CLASSES).fit(*as_numpy(base_records(len(rows)))[:1], [0] * 500),
-    "dates": lambda rows: DPForestClassifier(CLASSES).fit(np.zeros((len(rows), 3), dtype="M8[s]"), [0] * len(rows)),
-}
-
-
-def file_of_dictionaries(rows):
-    """A fit on a file in which a number is a word of a list."""
-    columns = {"age": pa.array(rows[:, 0]).dictionary_encode(), "sex": ["m"] * len(rows), "kind": [1] * len(rows)}
-    with tempfile.TemporaryDirectory() as folder:
-        pq.write_table(pa.table(columns | {"target": ["no"] * len(rows)}), f"{folder}/t.parquet")
-        try:
-            DPForestClassifier(CLASSES).fit(f"{folder}/t.parquet")
-        except TableError as error:
-            raise TableError(str(error).replace(folder, "")) from None
-
-
-MISTAKES["a file of dictionaries"] = file_of_dictionaries
-
-
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
-def test_the_same_mistake_gives_the_same_words_whatever_the_rows(mistake):
-    words = set()
-    for rows in (np.array([["a"]]), np.array([["b" * 50]]), np.array([["a"]] * N_ROWS)):
-        with pytest.raises(ValueError) as caught:
-            mistake(rows)
-        words.add(f"{type(caught.value).__name__}: {caught.value}")
-    assert len(words) == 1

@@ -88,18 +88,3 @@ def test_a_check_says_which_types_a_fit_would_refuse(tmp_path):
     assert checked(schema, tmp_path / "t.parquet")[0]["problem"].startswith(
         "Column 'seen' is declared numeric, but it was given as Datetime. Declare it Date(), or Date(time=True)"
     )
-
-
-@pytest.mark.slow
-def test_the_command_line_fits_and_predicts_files_with_dates(tmp_path, text_file):
-    SCHEMA.to_file(tmp_path / "s.toml")
-    write_typed(tmp_path / "t.parquet")
-    table = ("--schema", tmp_path / "s.toml", "--out", tmp_path / "m.dpf", "--epsilon", 1)
-    assert run("fit", tmp_path / "t.parquet", *table).exit_code == 0
-    for name in ("t.parquet", "t.csv"):
-        assert run("predict", tmp_path / "m.dpf", tmp_path / name, "--out", tmp_path / f"{name}.p.csv").exit_code == 0
-    from dpforest import load_model
-
-    shares = load_model(tmp_path / "m.dpf").predict_proba(pd.DataFrame({"seen": SEEN, "born": BORN}))
-    found = pd.read_csv(tmp_path / "t.csv.p.csv")
-    np.testing.assert_allclose(found[["probability_no", "probability_yes"]], shares)

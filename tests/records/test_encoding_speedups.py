@@ -149,15 +149,6 @@ def test_codes_depend_neither_on_threads_nor_on_conversions(monkeypatch):
         check_codes([column.astype(">f8") for column in TABLE.T], domain, workers=Workers(n_jobs))
 
 
-def test_categories_between_numbers_do_not_move_the_codes_of_either():
-    parts = [Numeric(0, 1), Categorical([0, 1]), Numeric(-3, 3), Numeric(0, 9), Categorical([1])]
-    domain, ones = domain_of(*parts), (TABLE > 0).astype(np.int8)
-    given = [TABLE[:, 0], ones[:, 1], TABLE[:, 2], ones[:, 3], ones[:, 4]]
-    expected = [[naive.code_of(value.item(), *known) for value in column]
-                for column, *known in zip(given, parts, domain.cuts, strict=True)]  # fmt: skip
-    assert encode(given, domain).tolist() == expected
-
-
 @FIXED
 @given(SEEDS)
 def test_columns_that_are_joined_are_read_where_they_lie_and_nowhere_else(seed):

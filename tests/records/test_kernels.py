@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.encoded import opened
@@ -18,7 +18,6 @@ from tests.support.strategies import (
     SEEDS,
     WORDS,
     domains,
-    levels,
     menus,
     mixed_table,
     random_codes,
@@ -29,7 +28,7 @@ from tests.support.strategies import (
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.common import threads as workers
-from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS, Workers
+from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS
 from dpforest.growing import choosing
 from dpforest.parts.criteria import UNITS, Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
 from dpforest.parts.routes import children_in_blocks, children_of
@@ -95,24 +94,14 @@ def test_codes_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n
     assert replace(forest, votes=forest.counts).vote(codes)[:, 0].tolist() == list(range(n_codes))
 
 
-def counter_of(level, n_jobs=1):
-    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target, Workers(n_jobs))
+def check_counts(level):
+    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target)
     counter._start(level.positions, level.weights)
-    return counter
-
-
-def check_counts(level, n_jobs=1):
-    counter, table = counter_of(level, n_jobs), (level.target, level.target_codes, level.weights, level.positions)
+    table = (level.target, level.target_codes, level.weights, level.positions)
     counts = counter.count_codes(level.first, level.wanted)._value.tolist()
     assert counts == naive.count_codes(level.codes, level.domain, *table, level.first, level.wanted)
     nodes = counter.count_nodes(level.first, level.n_nodes)._value.tolist()
     assert nodes == naive.count_nodes(*table, level.first, level.n_nodes)
-
-
-@settings(FIXED, max_examples=80)
-@given(levels())
-def test_counts_by_code_and_by_node_equal_their_twins(level):
-    check_counts(level)
 
 
 def test_any_number_of_features_is_counted_together():
@@ -198,31 +187,6 @@ def test_squared_error_equals_its_exact_twin(children):
     table = [[sum(n * z**power for z, n in child) for power in range(3)] for child in children]
     expected = -sum(64 * math.floor(error) // TARGET_STEPS**2 for error in naive.squared_errors(table))
     assert SquaredError().score(np.array(table), Bounded(0, 1)) == expected
-
-
-@pytest.fixture
-def started_pools(monkeypatch):
-    """Lists the thread pools that counting starts; every count is large enough for one."""
-    started = []
-
-    class Pool(workers.ThreadPoolExecutor):
-        def __init__(self, n_jobs):
-            started.append(n_jobs)
-            super().__init__(n_jobs)
-
-    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
-    monkeypatch.setattr(workers, "ThreadPoolExecutor", Pool)
-    return started
-
-
-def test_counts_do_not_depend_on_threads(started_pools):
-    @FIXED
-    @given(levels())
-    def check(level):
-        check_counts(level, n_jobs=2)
-
-    check()
-    assert set(started_pools) == {1}
 
 
 def fitted(n_rows=80):

@@ -1,4 +1,4 @@
-"""Small random schemas, tables, levels of trees and forests for hypothesis, and a small recipe and facts to change."""
+"""Small random schemas, tables and forests for hypothesis, and a small recipe and facts to change."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,6 @@ from dpforest.parts.sampling import EveryRecord
 from dpforest.parts.shape import Facts
 from dpforest.parts.voting import MeanOfShares
 from dpforest.records.counter import MemoryCounter
-from dpforest.schema import FINE_STEPS
 from dpforest.schema.domain import Domain, Grid
 
 # Few examples; kernels may be compiled during the first, so no deadline.
@@ -99,20 +98,6 @@ def tables(draw):
     return SimpleNamespace(schema=schema, domain=domain, columns=columns, y=y)
 
 
-@st.composite
-def weights(draw, n_copies, n_rows):
-    """Counts of a bootstrap, or nothing when every record counts once."""
-    if draw(st.booleans()):
-        return np.empty((0, 0), dtype=np.uint8)
-    return _random(draw).integers(0, 256, size=(n_copies, n_rows), dtype=np.uint8)
-
-
-@st.composite
-def positions(draw, n_copies, n_rows, n_nodes):
-    """A node for each record in each tree."""
-    return _random(draw).integers(0, n_nodes, size=(n_copies, n_rows), dtype=np.int32)
-
-
 def _random(draw):
     return np.random.default_rng(draw(SEEDS))
 
@@ -120,28 +105,6 @@ def _random(draw):
 def random_codes(domain, n_rows, rng):
     """Codes ``(n_features, n_rows)``, every code of a feature as likely as any other."""
     return rng.integers(0, domain.n_codes[:, None], size=(domain.n_features, n_rows)).astype(domain.dtype)
-
-
-@st.composite
-def levels(draw, target=targets):
-    """Encoded records, the nodes they have reached, and the block of nodes that is counted, which leaves some out."""
-    schema, n_rows = draw(schemas(target)), draw(N_ROWS)
-    domain, rng = Domain.of(schema, draw(grids)), _random(draw)
-    n_copies, first, n_nodes = draw(st.integers(1, 3)), draw(st.integers(0, 3)), draw(st.integers(1, 4))
-    is_class = isinstance(schema.target, Classes)
-    fine_codes = rng.integers(0, schema.target.width if is_class else FINE_STEPS + 1, size=n_rows)
-    return SimpleNamespace(
-        domain=domain,
-        target=schema.target,
-        codes=random_codes(domain, n_rows, rng),
-        fine_codes=fine_codes,  # as a table has the target
-        target_codes=fine_codes if is_class else np.array([naive.seen_code_of(int(fine)) for fine in fine_codes], dtype=int),
-        weights=draw(weights(n_copies, n_rows)),
-        positions=draw(positions(n_copies, n_rows, first + n_nodes + 2)),
-        first=first,
-        n_nodes=n_nodes,
-        wanted=rng.random((n_nodes, domain.n_features)) < 0.7,
-    )
 
 
 KINDS = (Thresholds(), OneAgainstRest(), OneChildPerValue(), RandomSubsets(2))

@@ -55,19 +55,6 @@ def forge(path, arrays, change=lambda facts: None):
     path.write_bytes(packed({"model.json": json.dumps(facts, indent=1).encode(), **entries}))
 
 
-def chain_file(path, n_nodes, n_codes=200):
-    """A model file with a chain of nodes, each with a route of its own."""
-    model, arrays = chain_of_nodes(n_nodes, n_codes)
-    n_inner = int((arrays["features"] >= 0).sum())
-    # Codes go left and right in turn, but for one in each node, so that no two conditions are the same or short.
-    arrays["routes"] = np.tile(np.arange(n_codes, dtype="<u2") % 2, (n_inner, 1))
-    arrays["routes"][np.arange(n_inner), np.arange(n_inner) % n_codes] ^= 1
-    arrays["splits"][arrays["features"] >= 0] = np.arange(n_inner)
-    model.save(path)
-    forge(path, arrays)
-    return path
-
-
 def star_file(path, n_children):
     """A model file with one split, which sends each of many categories to a child of its own."""
     model = one_tree()

@@ -4,15 +4,13 @@ import copy
 import json
 import math
 import os
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 from matplotlib import pyplot
 from tests.torture import fuzz
-from tests.torture.forged import chain_file, chain_of_nodes, forge, leaf_file, star_file, works
+from tests.torture.forged import chain_of_nodes, forge, leaf_file, star_file, works
 from tests.torture.mutations import inside, places, put
 from tests.torture.samples import classifier, rows
 
@@ -153,46 +151,7 @@ def test_nodes_that_share_a_wide_route_are_refused_without_a_copy_for_each(tmp_p
     assert peak_of(read) < 10 * (tmp_path / "m.dpf").stat().st_size
 
 
-# In a process that may take a gigabyte for all that is made of a model.
-LIMITED = """
-import resource, sys
-import onnx, dpforest.show.report, dpforest.show.export.onnx, dpforest.show.export.sql
-from tests.torture.forged import works
-from dpforest import load_model
-from dpforest.errors import DPForestError
-works = works(load_model(sys.argv[1]), sys.argv[1] + ".html")
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
-for name, work in works.items():
-    try:
-        work()
-        print(name, "made")
-    except DPForestError as error:
-        print(name, "refused", error)
-    except MemoryError:
-        print(name, "too large")
-"""
-REFUSED = {"rules refused", "text refused"}  # a chain of so many nodes tells each path again
 NIGHT = pytest.mark.night
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="measured where the system tells")
-@pytest.mark.parametrize(
-    ("make", "size", "refused"),
-    [
-        pytest.param(chain_file, 401, set(), id="a chain whose rules can be printed"),
-        pytest.param(chain_file, 40_001, REFUSED, id="a long chain", marks=NIGHT),
-        pytest.param(star_file, 30_000, set(), id="a star", marks=NIGHT),
-        pytest.param(leaf_file, 20_000, set(), id="a leaf", marks=NIGHT),
-    ],
-)
-def test_what_is_made_of_a_forged_file_takes_a_gigabyte_at_most_or_is_refused(tmp_path, make, size, refused):
-    words = [sys.executable, "-c", LIMITED, str(make(tmp_path / "m.dpf", size))]
-    ended = subprocess.run(words, cwd=fuzz.ROOT, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 0, ended.stderr[-500:]
-    found = {" ".join(line.split()[:2]) for line in ended.stdout.splitlines()}
-    assert len(found) == 10
-    assert {each for each in found if not each.endswith(" made")} == refused
 
 
 IN_BLOCKS = {"report", "effects"}  # memory grows up to a limit, and then no more: only large files show it
