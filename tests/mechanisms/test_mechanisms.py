@@ -389,14 +389,9 @@ def test_a_gaussian_variance_beyond_the_arithmetic_is_refused():
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int))
 
 
-OF_SCALES = {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)}
+RATES = {scale: Rate(2, int(2 * scale)) for scale in (0.5, 2.0, 40.0)}
 THEIRS = {
-    "geometric": (
-        GeometricNoise(),
-        dp.m.make_laplace,
-        dp.l1_distance(T=int),
-        {s: Rate(2, int(2 * s)) for s in (0.5, 2.0, 40.0)},
-    ),
+    "geometric": (GeometricNoise(), dp.m.make_laplace, dp.l1_distance(T=int), RATES),
     "Gaussian": (Gaussian(), dp.m.make_gaussian, dp.l2_distance(T=float), {s: Fraction(s) ** 2 for s in (0.5, 2.0, 50.0)}),
 }
 
