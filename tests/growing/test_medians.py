@@ -209,6 +209,15 @@ def test_theorem_2_does_not_hold_for_the_ten_features_of_table_1():
     assert tail(law, 8, 128) > 2 * median_tail(8, 3, 0.5)
 
 
+def test_theorem_1_compares_sizes_where_records_matter():
+    # Ranks 5 and 6 are a leaf of the median tree. A root cut that is off by one, and a cut of the right half at the same
+    # size, make the leaf of ranks 6 and 7: as large, so the theorem says that its sum of squares is the same.
+    y = np.array([0, 0, 0, 0, 0, 0, 1, 1])
+    even, moved = y[4:6], y[5:7]
+    assert len(even) == len(moved) == len(y) / 2**2
+    assert abs(moved.var() * 2 - even.var() * 2) == 0.5
+
+
 def facts(n_rows, epsilon, n_trees=1):
     return Facts(n_rows, epsilon, 0.0, 4, 4, 2.0, 2, n_trees)
 

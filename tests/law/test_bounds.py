@@ -273,15 +273,6 @@ def test_the_gain_is_the_sum_of_what_leans_to_a_class():
         assert ResidualGain().score(np.array(children), classes(4)) == expected
 
 
-def test_the_gain_of_two_classes_is_twice_the_max_operator_less_the_weight_of_the_node():
-    weights = np.random.default_rng(2).integers(0, 10**9, (500, 2, 2))
-    weights[::5, 0] = 0
-    lead = weights[..., 1] - weights[..., 0]
-    children = np.stack([-lead, lead, weights.sum(axis=2)], axis=2)
-    expected = 2 * MaxOperator().score(weights, classes(2)) - weights.sum(axis=(1, 2))
-    assert (ResidualGain().score(children, classes(2)) == expected).all()
-
-
 # --- formulas -------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.support.encoded import opened
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.growing.learnt import (
@@ -199,17 +198,6 @@ def test_a_fit_learns_its_grid_where_the_signal_pays():
 def test_a_regression_finds_values_far_from_zero():
     schema, X, y = Schema({"a": Numeric(), "b": Numeric()}, Bounded(-3, 3)), FAR[:, :2], np.sign(FAR[:, 0] - 1e5)
     assert DPForestRegressor(schema, epsilon=2.0, delta=1e-5, random_state=1).fit(X, y).score(X, y) > 0.5
-
-
-def test_adding_a_record_changes_one_bin_of_each_column():
-    schema = Schema({"x": Numeric(), "y": Numeric()}, Classes([0, 1]))
-    domain = Domain.of(schema, Grid(8))
-    rows = np.array([[1.0, 2.0], [3.0, np.nan], [0.0, -5.0]])
-    before, after = (
-        opened(Vault.seal(rows[:n], np.zeros(n, dtype=int), schema).count_around(domain, {0: 0.5, 1: 0.0})) for n in (2, 3)
-    )
-    assert (after - before).sum(axis=1).tolist() == [1, 1]
-    assert np.abs(after - before).sum() == 2
 
 
 @pytest.mark.parametrize(("shift", "learns"), [(0.0, False), (5.0, False), (20.0, True), (1e5, True)])

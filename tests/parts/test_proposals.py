@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from tests.support.strategies import FIXED, SEEDS, domains, reaches
+from tests.support.strategies import FIXED, domains, reaches
 
 from dpforest import Categorical, Classes, Numeric, Schema
 from dpforest.errors import ParameterError
 from dpforest.parts.proposals import AllSubsets, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
-from dpforest.parts.routes import Routes
 from dpforest.schema.domain import Domain, Grid
 
 # Every chi-square test below fails by chance with this probability, over the choice of its fixed seed.
@@ -135,20 +134,6 @@ def test_a_kind_of_split_that_fits_no_feature_of_the_schema_is_refused(kind, fea
         offer(Menu((kind,)), domain, np.ones((1, domain.total_codes), dtype=bool))
 
 
-@FIXED
-@given(domains(), SEEDS, st.data())
-def test_random_subsets_offer_only_two_sides_that_both_hold_codes(domain, seed, data):
-    reach = data.draw(reaches(domain, 2))
-    menu = Menu((RandomSubsets(3), OneChildPerValue()))
-    candidates = offer(menu, domain, reach, seed)
-    n_categorical = int((~domain.is_numeric).sum())
-    assert candidates.n_candidates == domain.n_features + 3 * n_categorical
-    for node in range(2):
-        for feature, parts in offered(candidates, domain, reach, node):
-            assert set().union(*parts) == held_codes(domain, reach[node], feature)
-            assert len(parts) >= 2
-
-
 def test_random_subsets_take_each_value_with_probability_one_half_for_each_node_anew():
     n_nodes = 4000
     routes = RandomSubsets(1).drawn(domain_of(Categorical(["a", "b"])), n_nodes, np.random.default_rng(1))
@@ -234,22 +219,3 @@ def test_a_random_split_has_equal_chances_by_feature_and_then_by_route():
         fixed = Menu().fixed(domain)
         assert len(counts) == (fixed.features == feature).sum()
         assert chisquare(counts).pvalue > RARE
-
-
-def test_routes_of_a_block_of_nodes_are_those_of_the_whole():
-    reach = np.ones((5, MANY.total_codes), dtype=bool)
-    whole = offer(Menu((Thresholds(), RandomSubsets())), MANY, reach)
-    block = whole.block(2, 4)
-    assert block.indices.tolist() == whole.indices[2:4].tolist()
-    assert block.valid.tolist() == whole.valid[2:4].tolist()
-    assert isinstance(block.routes, Routes)
-    assert block.routes is whole.routes
-
-
-def test_no_route_sends_all_codes_to_the_first_child():
-    domain = Domain.of(Schema({"x": Numeric(0, 1), "c": Categorical(["a", "b"])}, Classes([0, 1])), Grid(4))
-    routes = Menu((Thresholds(), OneChildPerValue(numeric=False))).fixed(domain)
-    children = routes.children(np.array([-1, 0, routes.n_routes - 1, -1]))
-    assert children[[0, 3]].tolist() == [[0] * domain.most_codes] * 2
-    assert children[1].tolist() == [0] + [1] * (domain.most_codes - 1)
-    assert children[2, :4].tolist() == [0, 1, 2, 3]

@@ -71,14 +71,6 @@ def test_confidence_weighted_gives_the_commonest_class_its_share():
     np.testing.assert_allclose(prediction(ConfidenceWeighted(), HIGH), [0, 0.4, 0.6], atol=1e-8)
 
 
-def test_most_confident_node_takes_the_shares_of_the_surest_node_on_the_way():
-    # The root is surer (8 of 10) than its child (2 of 4), which is less sure than its own child (4 of 4).
-    tree = (0, [0, 1, 1], [(0, [0, 1, 1], [[4, 0, 0], [2, 1, 1]], [2, 1, 1]), [0, 0, 9]], [8, 1, 1])
-    forest = plain_shares(naive.plant(DOMAIN, TARGET, tree))
-    root = [0.8, 0.1, 0.1]
-    np.testing.assert_allclose(MostConfidentNode().votes(forest), [root, root, [0, 0, 1], [1, 0, 0], root], atol=1e-8)
-
-
 @FIXED
 @given(forests(classes))
 def test_most_confident_node_equals_its_twin(forest):

@@ -1,7 +1,6 @@
 """Printed CART forests (dong-2022, li-2020, li-2022) run, say that they are not private, and each leak shows."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,9 +9,8 @@ from tests.published.opened import fit, rows_of
 from tests.recipes.tables import make_table
 
 from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
-from dpforest.parts.allocation import Linear
 from dpforest.parts.shape import Facts
-from dpforest.published import dong_2022, li_2022
+from dpforest.published import li_2022
 from dpforest.published.form import Node, gini
 from dpforest.published.trees import Sample, draw_features, grow, noise_scale
 
@@ -108,22 +106,6 @@ def test_an_interval_is_drawn_by_its_gini_index_and_its_length():
 
 
 # Budgets as printed.
-
-
-@pytest.mark.parametrize("h", [1, 2, 5, 9, 10])
-def test_layers_sum_to_the_budget_of_a_tree(h):
-    for q, slope in product([1.0, 1.1, 1.3, 2.0], [0.0, 0.25, 0.75]):
-        assert sum(Linear(q, slope).layers(h)) == pytest.approx(1)
-        if h == 1:
-            continue
-        recipe = get_recipe("dong-2022").with_parameters({"q": q, "d": slope})
-        layers = dong_2022.layer_budgets(25.0, recipe.resolve(FACTS, 25, h - 1))
-        assert sum(layers) == pytest.approx(25.0 / 25)
-        # Eq. 12 as printed, with d as a number and not as a share of its largest value.
-        d = slope * 2 / (h * (h - 1))
-        rest = 2 - h * d * (h - 1)
-        first = rest / (2 * h) if q == 1 else (1 - q) * rest / (2 * (1 - q**h))
-        assert layers == pytest.approx([first * q**i + i * d for i in range(h)])
 
 
 def test_the_budget_of_the_linear_paper_changes_nothing():

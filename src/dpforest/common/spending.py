@@ -42,12 +42,8 @@ _TOTALS: dict[int, tuple[weakref.ref[Any], _Total]] = {}
 
 def _keep(thing: Any, total: _Total) -> _Total:
     key = id(thing)
-
-    def forget(_: object) -> None:
-        _TOTALS.pop(key, None)
-
     with suppress(TypeError):  # a list or a path cannot be known again without being kept alive
-        _TOTALS[key] = weakref.ref(thing, forget), total
+        _TOTALS[key] = weakref.ref(thing, lambda _: _TOTALS.pop(key, None)), total
     return total
 
 

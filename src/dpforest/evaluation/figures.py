@@ -22,6 +22,12 @@ from dpforest.forest.bands import NORMAL_95, STANDS_OUT
 from dpforest.privacy.ledger import Ledger
 
 FORMAT, VERSION = "dpforest-evaluation", 2
+ACCURACY, AREA, ROUNDED = "accuracy", "area under the curve", "log loss of rounded shares"
+ABSOLUTE, SQUARE, EXPLAINED = "mean absolute error", "root mean square error", "R2"
+LESS = f"{ABSOLUTE} less that of the other model"
+# What x and x**2 are as sums over three moments (see ``records.scoring``).
+FIRST, SECOND = np.array([1.0, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
+LEAST_SHARE = 2.0**-53  # taken in a log loss for a share of 0
 
 
 @dataclass(frozen=True)
@@ -80,14 +86,6 @@ class Evaluation:
         cost = {"epsilon": self.epsilon, "unit": self.unit, "rows": self.rows, "loss": loss}
         head = {"format": FORMAT, "version": VERSION, **rows, **cost, "scores": self.scores}
         return jsonable({**head, **self.details, "ledger": ledger})
-
-
-ACCURACY, AREA, ROUNDED = "accuracy", "area under the curve", "log loss of rounded shares"
-ABSOLUTE, SQUARE, EXPLAINED = "mean absolute error", "root mean square error", "R2"
-LESS = f"{ABSOLUTE} less that of the other model"
-# What x and x**2 are as sums over three moments (see ``records.scoring``).
-FIRST, SECOND = np.array([1.0, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
-LEAST_SHARE = 2.0**-53  # taken in a log loss for a share of 0
 
 
 @dataclass(frozen=True)

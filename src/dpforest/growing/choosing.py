@@ -189,7 +189,7 @@ def choose(part: Choose, level: Level, amount: float) -> np.ndarray:
     Where no node has two valid candidates, nothing is asked and nothing is spent.
     """
     n_offered = level.candidates.valid.sum(axis=1)
-    if level.candidates.n_candidates == 1 or n_offered.max(initial=0) <= 1:
+    if n_offered.max(initial=0) <= 1:
         return np.where(n_offered > 0, level.candidates.valid.argmax(axis=1), -1)
     n_most = max(1, MOST_SCORES // level.candidates.n_candidates)
     if n_most < len(n_offered):

@@ -29,6 +29,8 @@ RARE = 1e-3
 MOST_AT_ONCE = 1 << 22
 # Steps towards the likeliest weights of codes.
 STEPS = 30
+# Shares are made of counts as post-processing says if they agree to this part of a record; votes, to a step.
+AGREES = 1e-6
 
 
 @dataclass(frozen=True)
@@ -229,9 +231,6 @@ def gather(forest: Forest, level: slice, values: np.ndarray, into: np.ndarray) -
     starts = np.flatnonzero(np.diff(parents, prepend=-2))
     into[:, parents[starts]] = np.add.reduceat(values, starts, axis=1)
 
-
-# Shares are made of counts as post-processing says if they agree to this part of a record; votes, to a step.
-AGREES = 1e-6
 
 Term = tuple[Given, np.ndarray]  # points, and by how much each counts in each result ``(n_results, n_points)``
 

@@ -1,12 +1,11 @@
 """The base class of all parts of a recipe: what each part declares about itself. Sees public values only."""
 
 import inspect
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 from dpforest.schema import Bounded, Classes, Target
 
 
-@runtime_checkable
 class Part(Protocol):
     """Base of all kinds of parts, with the defaults of what a part declares about itself.
 

@@ -167,7 +167,7 @@ class Recipe:
         """All parts that declare their needs; raises for a part without the base ``Part``."""
         found = [part for name in PART_FIELDS if (part := getattr(self, name)) is not None and not isinstance(part, NUMBER)]
         for part in found:
-            if Part not in type(part).__mro__:  # isinstance would ask for every attribute of the protocol, each time
+            if Part not in type(part).__mro__:
                 raise ParameterError(
                     f"{type(part).__name__} of recipe {self.name!r} does not say what it needs. A part inherits from the "
                     "class of its kind, such as dpforest.parts.leaves.LeafRelease or dpforest.parts.shape.Rule."
@@ -189,7 +189,7 @@ class Recipe:
         parts: dict[str, Any] = {
             item.name: getattr(value, task)
             for item in fields(recipe)
-            if ByTarget in type(value := getattr(recipe, item.name)).__mro__
+            if isinstance(value := getattr(recipe, item.name), ByTarget)
         }
         recipe = recipe.shaped(n_trees, depth)
         number = _number(recipe.n_trees, facts)
@@ -217,8 +217,7 @@ class Recipe:
 
     def check_parts(self) -> None:
         """Raise if the proof of a part assumes another part that the recipe does not have."""
-        # As in ``parts``: isinstance would ask for every attribute of a protocol.
-        if any(ByTarget in type(value).__mro__ for value in vars(self).values()):
+        if any(isinstance(value, ByTarget) for value in vars(self).values()):
             return  # not resolved yet
         if (self.criterion.sees == "centre") != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
@@ -249,7 +248,7 @@ class Recipe:
 
 
 def _number(rule: int | Rule, facts: Facts) -> int:
-    return int(rule if isinstance(rule, NUMBER) or not isinstance(rule, Rule) else rule.value(facts))
+    return int(rule) if isinstance(rule, NUMBER) else rule.value(facts)
 
 
 def part_at(part: Any, path: str) -> Any:

@@ -5,7 +5,7 @@ A rule that ``needs_rows`` is given the number of rows that the schema declares,
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +28,6 @@ class Facts:
     n_earlier: int = 0  # the number of trees of an earlier model that the fit starts from
 
 
-@runtime_checkable
 class Rule(Part, Protocol):
     """A rule that gives the depth or the number of trees."""
 

@@ -49,13 +49,9 @@ from dpforest.schema import Classes
 class OutOfBag(Stages):
     """A first forest and held-out records give weights of features; a second forest divides its budget by these weights.
 
-    First stage: ``n_first`` trees on the training part, which choose among ``n_features`` features at each node. The mean
-    over classes of their rates of errors on the held-out part (eq. 4 of [li2022]) gives tree weights Q = 1/B (eq. 5);
-    decreases of the Gini index of released counts, summed over nodes and weighted by Q, give feature weights (eqs. 6 to 9);
-    features below mean - 3 sd are removed, those below mean - 1.5 sd pruned (eqs. 11 and 12). Second stage: each tree draws
-    ``n_features`` features, splits on them in the order of their weight, and gets its share of the budget by their sum
-    (eqs. 10 and 13). Of that the leaves get ``leaf_share``, the levels the rest, each by its feature's weight (eqs. 14 and
-    15); features for which no level is left get nothing.
+    ``n_first`` trees on the training part choose among ``n_features`` features at each node; a tree of the second stage
+    draws as many. It gets its share of the budget by the sum of their weights [li2022, eqs. 10 and 13], its leaves
+    ``leaf_share`` of that, its levels the rest, each by its feature's weight (eqs. 14 and 15).
 
     Privacy:
         Claim: costs at most ``amount``.
@@ -129,7 +125,7 @@ class OutOfBag(Stages):
         return Forest.join(trees)
 
     def _order(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The features that one tree of the second stage splits on, level by level: drawn, then sorted by falling weight."""
+        """The features that a tree of the second stage splits on, by falling weight: without those of eqs. 11 and 12."""
         mean, spread = weights.mean(), weights.std()
         kept = np.flatnonzero(weights >= mean - 3 * spread)
         drawn = rng.permutation(kept)[: self.n_features]

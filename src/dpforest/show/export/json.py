@@ -15,6 +15,34 @@ from dpforest.schema.domain import Domain
 from dpforest.schema.grid import MOST_TABLED
 
 HALF = 1 << 63  # whole numbers of 64 bits are below it, and not below its negative
+FORMAT = "dpforest-release"
+VERSION = 1
+# How a stranger finds the code of a value whose categories are compared as texts.
+TEXT_RULE = (
+    f"The text of a value: text is itself, up to {LONGEST_TEXT} characters; a whole number from -2**63 to 2**64 - 1, of any "
+    "type, is its decimal digits (17 and 17.0 are '17', true is '1', minus zero is '0'); null and NaN are missing; anything "
+    "else has no text."
+)
+BUCKET_RULE = (
+    f"{TEXT_RULE} The code of a text is its bucket: the first two hex digits of the MD5 of its UTF-8 bytes, read as a "
+    "number, modulo 'buckets'. The code of a value without a text is 'buckets', that of a missing one 'buckets' + 1."
+)
+LIST_RULE = (
+    f"{TEXT_RULE} The code of a text is its index in 'categories', or their number if it is not there or there is no text; "
+    "that of a missing value is their number + 1."
+)
+# What a feature asks of a date, and what these rules count.
+OF_DATE = {
+    "second": "s",
+    "day": "floor(s / 86400)",
+    "weekday": "(floor(s / 86400) + 3) mod 7, as an index among the categories",
+    "month": "the month 1 to 12 of day floor(s / 86400) in the Gregorian calendar",
+    "hour": "floor((s mod 86400) / 3600)",
+}
+SECONDS = (
+    "s is the whole seconds from 1970-01-01T00:00:00Z to the point in time, rounded down; a date is its midnight, a point "
+    "in time without a zone is one of UTC, and those beyond the years 1 to 9999 count as the first or last second of these"
+)
 
 
 def kind_of(values: Sequence[Hashable]) -> str:
@@ -130,36 +158,6 @@ def met_cuts(domain: Domain, feature: int) -> np.ndarray:
     """The cuts to compare an unclipped value with: none above the upper bound, -inf for those at the lower or below."""
     cuts, (lower, upper) = domain.cuts[feature], domain.number(feature).range
     return np.where(cuts <= lower, -np.inf, cuts)[cuts <= upper]
-
-
-FORMAT = "dpforest-release"
-VERSION = 1
-# How a stranger finds the code of a value whose categories are compared as texts.
-TEXT_RULE = (
-    f"The text of a value: text is itself, up to {LONGEST_TEXT} characters; a whole number from -2**63 to 2**64 - 1, of any "
-    "type, is its decimal digits (17 and 17.0 are '17', true is '1', minus zero is '0'); null and NaN are missing; anything "
-    "else has no text."
-)
-BUCKET_RULE = (
-    f"{TEXT_RULE} The code of a text is its bucket: the first two hex digits of the MD5 of its UTF-8 bytes, read as a "
-    "number, modulo 'buckets'. The code of a value without a text is 'buckets', that of a missing one 'buckets' + 1."
-)
-LIST_RULE = (
-    f"{TEXT_RULE} The code of a text is its index in 'categories', or their number if it is not there or there is no text; "
-    "that of a missing value is their number + 1."
-)
-# What a feature asks of a date, and what these rules count.
-OF_DATE = {
-    "second": "s",
-    "day": "floor(s / 86400)",
-    "weekday": "(floor(s / 86400) + 3) mod 7, as an index among the categories",
-    "month": "the month 1 to 12 of day floor(s / 86400) in the Gregorian calendar",
-    "hour": "floor((s mod 86400) / 3600)",
-}
-SECONDS = (
-    "s is the whole seconds from 1970-01-01T00:00:00Z to the point in time, rounded down; a date is its midnight, a point "
-    "in time without a zone is one of UTC, and those beyond the years 1 to 9999 count as the first or last second of these"
-)
 
 
 def json_text(model: Any, forest: Forest) -> str:

@@ -27,6 +27,16 @@ STEPS = (None, "feature", "split")
 PAINTS = {SPLITS: BLUE, COUNTS: ORANGE, LEAVES: GREEN}
 # Other releases come first, then level by level, then the leaves.
 PLACES = {SPLITS: 1, COUNTS: 1, LEAVES: 2}
+# Marker, colour and bounds of signal over noise.
+KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))
+MANY = 500  # leaves
+# Below this the axis ends: whatever such leaves say is noise.
+LOWEST = 0.1
+# Why there is no noise of leaves, by what these released.
+NOTHING = {
+    "labels": ("The leaves release a label each and no counts,", "so there is no size to set against the noise."),
+    "printed": ("How wide the noise of the printed algorithm is", "was not recorded."),
+}
 
 
 def importances(model: Any, *, ax: Any = None, most: int = 20) -> Any:
@@ -137,17 +147,6 @@ def _notes(ledger: Ledger, beside: list[str]) -> list[str]:
         whole += "; books in epsilon and in rho add up as epsilon"
     notes = [f"{len(ledger.leaks)} exact values were opened: the loss has no bound" if ledger.leaks else whole]
     return notes + ([f"not shown, of other records and no larger: {drawable(', '.join(beside), 60)}"] if beside else [])
-
-
-# Marker, colour and bounds of signal over noise.
-KINDS = (("o", BLUE, STANDS_OUT, math.inf), ("s", ORANGE, 1.0, STANDS_OUT), ("x", VERMILION, 0.0, 1.0))
-MANY = 500
-# Below this the axis ends: whatever such leaves say is noise.
-LOWEST = 0.1
-NOTHING = {
-    "labels": ("The leaves release a label each and no counts,", "so there is no size to set against the noise."),
-    "printed": ("How wide the noise of the printed algorithm is", "was not recorded."),
-}
 
 
 def leaf_noise(model: Any, *, ax: Any = None) -> Any:

@@ -42,6 +42,10 @@ OPTIONS = ("dataset", "dataset_version", "purpose", "contact")
 # Those that a registry asks for.
 FROM_A_PERSON = tuple(name for name in FIELDS if name != "purpose")
 MOST_CHARACTERS = 10_000
+# How to audit a recipe that the command does not know by name.
+OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
+WANTED = "audit must be what `dpforest audit --json` prints: a dictionary with the entries 'audits' and 'attacks'"
+WIDTH, HEIGHT = 1000, 300  # of the picture of a budget, which is stretched to its place
 
 
 def about_content(about: Mapping[str, Any] | None) -> dict[str, str | None]:
@@ -73,11 +77,6 @@ def _said(name: str, value: Any) -> str | None:
         except ValueError:
             raise ParameterError(f"'release_date' must be a date such as 2026-07-25, not {shown(text)}.") from None
     return text or None
-
-
-# For a recipe that the command does not know by name.
-OWN = 'model.save_report(path, {"audits": [audit(Subject(recipe)).to_dict()]})'
-WANTED = "audit must be what `dpforest audit --json` prints: a dictionary with the entries 'audits' and 'attacks'"
 
 
 def audit_content(audit: dict[str, Any] | None, statement: Statement) -> dict[str, Any]:
@@ -176,9 +175,6 @@ def _attack(attack: dict[str, Any]) -> dict[str, Any]:
         "table": str(attack["table"]), "n_rows": int(attack["n_rows"]), "epsilon": float(attack["epsilon"]),
         "delta": float(attack["delta"]), "found": float(attack["tpr_at_1_percent"]), "allowed": float(attack["allowed"]),
     }  # fmt: skip
-
-
-WIDTH, HEIGHT = 1000, 300  # of a picture, which is stretched to its place
 
 
 def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:

@@ -26,6 +26,15 @@ MOST_EFFECTS, MOST_OPEN, MOST_BARS, MOST_VALUES = 24, 4, 12, 40
 LEFT, RIGHT, TOP, BOTTOM, MISSING = 46.0, 304.0, 8.0, 156.0, 325.0
 LEFT_OF_BARS, ROW = 120.0, 15.0
 SCALES = {"log-odds": "log-odds of", "probability": "probability of", "target": "predicted"}
+MOST_TREES, MOST_RULES = 60, 2000  # on the page
+MOST_NODES = 3000  # of all drawn trees
+MOST_BRANCHES = 50  # of one node
+MOST_LISTED = 6  # categories in a condition
+MOST_CLASSES = 5  # with a colour of their own
+# Bytes of texts that drawn trees and rules may bring to the page.
+ROOM_FOR_TREES, ROOM_FOR_RULES = 300_000, 600_000
+# What a parser of HTML could act on inside a script element.
+ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def effects_section(found: Effects) -> dict[str, Any]:
@@ -119,17 +128,6 @@ def _map(pair: Interaction, outputs: tuple[Any, ...]) -> dict[str, Any]:
         "along": [(round(LEFT_OF_BARS + wide * (at + 0.5), 1), short_words(rows[at])) for at in sorted({0, len(rows) - 1})],
         "across": [(round(BOTTOM - high * (at + 0.5), 1), short_words(columns[at])) for at in labelled(columns, 6, 9)],
     }  # fmt: skip
-
-
-MOST_TREES, MOST_RULES = 60, 2000
-MOST_NODES = 3000  # of all drawn trees
-MOST_BRANCHES = 50  # of one node
-MOST_LISTED = 6  # categories in a condition
-MOST_CLASSES = 5  # with a colour of their own
-# Bytes of texts that drawn trees and rules may bring to the page.
-ROOM_FOR_TREES, ROOM_FOR_RULES = 300_000, 600_000
-# What a parser of HTML could act on inside a script element.
-ACTIVE = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def script_json(value: Any) -> Markup:
