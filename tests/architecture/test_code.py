@@ -57,6 +57,17 @@ def test_examples_give_what_they_show(path):
     assert not failed
 
 
+def test_a_first_line_is_read_once():
+    """It has one relative clause at most, and no more than 25 words; CONTRIBUTING asks for 15."""
+    for path, text in TEXTS.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                first = (ast.get_docstring(node) or "").split("\n\n")[0]
+                n_clauses = len(re.findall(r"\b(?:that|which|whose)\b", first))
+                assert n_clauses <= 1, f"{path}: {first}"
+                assert len(first.split()) <= 25, f"{path}: {first}"
+
+
 def test_no_two_classes_have_one_name():
     homes = defaultdict(set)
     for path, text in TEXTS.items():
