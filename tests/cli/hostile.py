@@ -8,40 +8,14 @@ from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 OVERRIDE, ESCAPE = "\u202e", "\x1b"
 LONG = "long <&'\" " * 1000  # 10,000 characters
 TEXTS = [
-    'double " quote',
-    "single ' quote",
-    "back ` tick",
-    "back \\ slash \\n \\",
-    "<script>alert(1)</script>",
-    "</script><img src=x onerror=alert(2)>",
-    "<!--<script>",
-    "line\nbreak",
-    "return\rhome",
-    "both\r\nof them",
-    "tab\there",
-    "emoji \U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3b2",
-    "'; DROP TABLE records; --",
-    "{{7*7}} {% raw %}",
-    "$x$ \\frac{1}{2",
-    "%s %d %(name)s {0}",
-    "[bold] [/bold] [link=x]",
-    LONG,
-    "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-    f"left {OVERRIDE}tfel\u202c",
-    "  spaces on both sides  ",
-    "Case",
-    "prediction",
-    "probability_x",
-    "?",
-    "42",
-    "one, two; three",
-    "=1+1",
-    "\U00010348 \U0001d54f \U00020000",
-    f"{ESCAPE}[31mred{ESCAPE}[0m{ESCAPE}]0;title\x07",
-    "\x7f\x85\x9b31m\u2028\u2029\u200b\ufeff",
-    "features",
-    "label",
-]
+    'double " quote', "single ' quote", "back ` tick", "back \\ slash \\n \\", "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(2)>", "<!--<script>", "line\nbreak", "return\rhome", "both\r\nof them", "tab\there",
+    "emoji \U0001f469\u200d\U0001f469\u200d\U0001f467 \U0001f3b2", "'; DROP TABLE records; --", "{{7*7}} {% raw %}",
+    "$x$ \\frac{1}{2", "%s %d %(name)s {0}", "[bold] [/bold] [link=x]", LONG,
+    "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627", f"left {OVERRIDE}tfel\u202c", "  spaces on both sides  ",
+    "Case", "prediction", "probability_x", "?", "42", "one, two; three", "=1+1", "\U00010348 \U0001d54f \U00020000",
+    f"{ESCAPE}[31mred{ESCAPE}[0m{ESCAPE}]0;title\x07", "\x7f\x85\x9b31m\u2028\u2029\u200b\ufeff", "features", "label",
+]  # fmt: skip
 # As values, not as names of columns: SQL does not tell names in upper and lower case apart, and has none that is empty.
 VALUES = [*TEXTS, "case", "CASE", ""]
 TARGET = "target of </script> [bold] ' \" \U0001f3af"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.columns import objects
+from tests.records.holders import objects
 from tests.torture.forged import forge
 from typer.testing import CliRunner
 

@@ -234,22 +234,6 @@ def test_without_privacy_no_sample_is_drawn_and_progress_says_when_one_is():
         assert "sample drawn" not in steps_of(**settings)
 
 
-@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")  # there are no rows
-def test_a_budget_with_delta_draws_no_sample_and_refuses_one_that_is_asked_for(tmp_path):
-    budget = Budget.open(tmp_path / "budget.db", dataset="people", epsilon=5.0, delta=1e-5)
-    with pytest.raises(ParameterError, match="delta of its own"):
-        fitted(DECLARED, delta=1e-6, budget=budget)
-    assert budget.history() == []
-    # Of a table of so many rows a sample would be drawn without being asked for.
-    large, steps = replace(SCHEMA, n_rows=10**8), []
-    for store, is_drawn in ((budget, False), (None, True)):
-        model = DPForestClassifier(large, delta=1e-6, budget=store).fit([], [], progress=steps.append)
-        assert (model.ledger_.sample_share < 1, "sample drawn" in steps) == (is_drawn, is_drawn)
-    (release,) = budget.history()
-    assert release["state"] == "settled"
-    assert any(release["loss"].within(outcome) for outcome in release["outcomes"])
-
-
 @pytest.mark.parametrize(
     "settings", [{}, {"schema": DECLARED}, {"schema": DECLARED, **PERSONS}], ids=["", "rows", "persons"]
 )
@@ -276,13 +260,6 @@ def test_a_table_of_next_to_no_rows_can_be_sampled(n_rows, delta, declared):
     assert model.ledger_.spent <= 1.0
     assert (model.ledger_.sample_share < 1) or declared != 1000
     assert model.predict(table(10)).shape == (10,)
-
-
-@pytest.mark.filterwarnings("ignore::dpforest.errors.NothingLearntWarning")
-def test_a_share_is_never_0_however_large_a_table_is_declared():
-    model = fitted(replace(SCHEMA, n_rows=10**15), 50, {"sample_rows": 1}, epsilon=1e-3)
-    assert model.ledger_.sample_share == Fraction(1, 1 << 20)
-    assert model.ledger_.spent <= 1e-3
 
 
 def test_a_number_of_rows_that_is_none_is_refused_before_a_charge():

@@ -17,7 +17,7 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
@@ -125,21 +125,6 @@ def test_names_with_the_prefix_of_a_step_may_be_declared_as_they_are_or_are_refu
     assert piped.score(library(X), Y) > 0.95
     with pytest.raises(TableError, match=r"Is it 'num__age'\? .* verbose_feature_names_out=False"):
         make_pipeline(columns(), model()).set_output(transform=output).fit(library(X), Y)
-
-
-@pytest.mark.slow
-def test_a_step_that_learns_is_still_named_where_columns_are_transformed():
-    scaled = ColumnTransformer(
-        [("num", MinMaxScaler(), ["age", "pay"])], remainder="passthrough", verbose_feature_names_out=False
-    )
-    piped = make_pipeline(scaled, model()).set_output(transform="pandas")
-    with pytest.warns(UncoveredWarning, match="'columntransformer' \\(ColumnTransformer\\)"):
-        piped.fit(X, Y)
-    assert any("ColumnTransformer" in note for note in piped[-1].privacy_.notes)
-    public = clone(scaled).set_output(transform="pandas").fit(X)  # as if on rows that are public
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UncoveredWarning)
-        make_pipeline(FrozenEstimator(public), model()).fit(X, Y)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import polars as pl
-from tests.support.columns import objects
+from tests.records.holders import objects
 
 NAN, INF = float("nan"), float("inf")
 SECRET = "walrus-secret-value"

@@ -6,7 +6,7 @@ from contextlib import closing
 import pandas as pd
 from tests.neighbours.odd_values import OBJECTS
 from tests.neighbours.one_record import outcome
-from tests.support.columns import objects
+from tests.records.holders import objects
 
 from dpforest import Categorical, Classes, DPForestClassifier, Schema
 from dpforest.records.doors import seal_elsewhere

@@ -36,7 +36,7 @@ from tests.neighbours.one_record import (
     root_counts,
     together_and_alone,
 )
-from tests.support.columns import objects
+from tests.records.holders import objects
 from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema

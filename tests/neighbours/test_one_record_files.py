@@ -280,16 +280,6 @@ def test_odd_records_of_a_file_are_not_seen_together_or_alone(tmp_path, small_pa
             assert_not_seen(tmp_path, way, [(0, name), (N_ROWS // 2, name)])
 
 
-@pytest.mark.night
-@pytest.mark.parametrize("column", NAMES[:-1])
-@pytest.mark.parametrize("way", WAYS)
-def test_an_odd_value_in_one_column_is_not_seen(tmp_path, small_parts, way, column):
-    for name in WAYS[way].values:
-        with noted(name):
-            for place in (0, N_ROWS // 2):
-                assert_not_seen(tmp_path, way, [(place, name, [column])])
-
-
 SOME = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
 
 

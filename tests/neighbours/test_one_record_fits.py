@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.neighbours.odd_values import INF, NAN, OBJECTS, SECRET
 from tests.neighbours.one_record import noted
-from tests.support.columns import objects
+from tests.records.holders import objects
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 

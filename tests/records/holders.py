@@ -8,6 +8,14 @@ import pyarrow as pa
 LIBRARIES = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.Array: pa.table, pa.ChunkedArray: pa.table}
 
 
+def objects(values):
+    """A column of Python objects, whatever they are: lists stay lists."""
+    column = np.empty(len(values), dtype=object)
+    for index, value in enumerate(values):
+        column[index] = value
+    return column
+
+
 def frame(column, name="f0"):
     """A table of one column, by the library that the column comes from."""
     make = next((make for kind, make in LIBRARIES.items() if isinstance(column, kind)), None)

@@ -187,22 +187,6 @@ def test_targets_which_may_be_the_callers_own_stay_as_they_were(way):
     np.testing.assert_array_equal(table.labels, before)
 
 
-@pytest.mark.parametrize("kind", TARGETS)
-def test_codes_of_its_own_are_put_into_another_order_in_place_and_count_alike(kind):
-    table = table_of(kind)
-    own, wanted = table.codes.copy(), np.ones((1, table.domain.n_features), dtype=bool)
-    other = MemoryCounter(own, table.labels, table.domain, table.target)
-    other.start_scores()
-    other.divide(3, GivenDraws(table.batches))
-    np.testing.assert_array_equal(own, table.codes[:, np.argsort(table.batches, kind="stable")])
-    for batch in (0, 1, 2, None):
-        table.start_tree("plain", batch)
-        other.take_turn(batch)
-        other.deal(AllTrees(1), ENTROPY)
-        counts = [opened(counter.count_codes(0, wanted)) for counter in (table.counter, other)]
-        np.testing.assert_array_equal(*counts)
-
-
 @pytest.mark.parametrize("half_width", [1, 3, HALF])
 def test_a_window_of_one_batch_leaves_what_is_seen_of_the_others(half_width):
     table, rng = table_of("a number"), np.random.default_rng(10)

@@ -9,8 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from tests.neighbours.odd_values import HOSTILE
-from tests.records.holders import arrow, frame, name_of, typed
-from tests.support.columns import objects
+from tests.records.holders import arrow, frame, name_of, objects, typed
 
 from dpforest import Categorical, Classes, Schema
 from dpforest.errors import TableError

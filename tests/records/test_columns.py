@@ -7,8 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from tests.records.holders import arrow, frame, name_of, typed
-from tests.support.columns import objects
+from tests.records.holders import arrow, frame, name_of, objects, typed
 
 from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError

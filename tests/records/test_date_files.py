@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dpforest import Classes, Date, Numeric, Schema
+from dpforest import Classes, Date, Schema
 from dpforest.cli.main import commands
 from dpforest.records import doors
 from dpforest.records.columns import read_columns
@@ -71,20 +71,3 @@ def test_a_check_counts_dates_that_fit_and_text_that_is_none(tmp_path, text_file
     shown = run("schema", "check", tmp_path / "s.json", "--table", text_file)
     assert "a date: day, weekday, month" in shown.output
     assert "a point in time" in shown.output
-
-
-def test_a_check_says_which_types_a_fit_would_refuse(tmp_path):
-    for column, problem in (
-        ([1, 2], "'seen' is declared date, but it was given as Int64"),
-        (pa.array([1, 2], pa.date32()), ""),
-    ):
-        table = pa.table({"seen": column, "born": ["1950-06-01", "?"], "ill": ["no", "yes"]})
-        pq.write_table(table, tmp_path / "t.parquet")
-        seen, born, _ = checked(SCHEMA, tmp_path / "t.parquet")
-        assert problem in seen["problem"] if problem else seen["problem"] is None
-        assert (born["within"], born["unreadable"]) == (1, 1)
-    write_typed(tmp_path / "t.parquet")
-    schema = Schema({"seen": Numeric(0, 1)}, Classes(["no", "yes"], name="ill"))
-    assert checked(schema, tmp_path / "t.parquet")[0]["problem"].startswith(
-        "Column 'seen' is declared numeric, but it was given as Datetime. Declare it Date(), or Date(time=True)"
-    )

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.records.holders import arrow, frame, name_of, typed
+from tests.records.holders import arrow, frame, name_of, objects, typed
 from tests.support import naive
-from tests.support.columns import objects
 from tests.support.encoded import rows_of
 
 from dpforest import Categorical, Classes, Date, Numeric, Schema

@@ -202,12 +202,9 @@ def in_folder(tmp_path, *tables):
 REFUSED = {
     "a missing feature": (lambda tmp: written(tmp, secret().drop_columns(["x"])), "'x'"),
     "a missing target": (lambda tmp: written(tmp, secret().drop_columns(["target"])), "'target'"),
-    "dates for numbers": (with_column("x", np.zeros(N_ROWS, dtype="M8[s]")), "'x' is declared numeric"),
     "text for numbers": (
         with_column("x", pa.string()), "'x' is declared numeric, but it was given as String. Convert the column",
     ),
-    "large text for numbers": (with_column("k", pa.large_string()), "'k' is declared numeric"),
-    "text for categories that are numbers": (with_column("d", pa.string()), "'d' holds text"),
     "a folder of which one file has text for numbers": (
         lambda tmp: in_folder(tmp, plain(), changed(secret(), "x", lambda column: column.cast(pa.string()))),
         "1.parquet: Column 'x' is declared numeric",
@@ -223,10 +220,6 @@ REFUSED = {
         "'x' of the schema is more than once in",
     ),
     "numbers for text": (with_column("c", [987654.5] * N_ROWS), "'c' holds numbers"),
-    "a dictionary for numbers": (
-        with_column("x", pa.array([SECRET] * N_ROWS).dictionary_encode()), "'x' is declared numeric",
-    ),
-    "lists": (with_column("x", [[1.0]] * N_ROWS), "'x' is declared"),
     "no such path": (lambda tmp: tmp / "none.parquet", "There is no file"),
     "an empty file": (lambda tmp: (tmp / "t.parquet").touch() or tmp / "t.parquet", "cannot be read"),
     "a damaged file": (write_damaged, "cannot be read"),

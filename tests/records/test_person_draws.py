@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from tests.support.columns import objects
+from tests.records.holders import objects
 
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy

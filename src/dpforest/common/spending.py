@@ -28,7 +28,7 @@ INSTEAD = (
 
 
 class _Total:
-    """What fits cost together: their number, epsilon and delta by the unit of privacy, and of which that was said."""
+    """The cost of fits together: number, epsilon and delta by the unit of privacy, and what was said already."""
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[int, float, float]] = defaultdict(lambda: (0, 0.0, 0.0))
@@ -42,12 +42,8 @@ _TOTALS: dict[int, tuple[weakref.ref[Any], _Total]] = {}
 
 def _keep(thing: Any, total: _Total) -> _Total:
     key = id(thing)
-
-    def forget(_: object) -> None:
-        _TOTALS.pop(key, None)
-
     with suppress(TypeError):  # a list or a path cannot be known again without being kept alive
-        _TOTALS[key] = weakref.ref(thing, forget), total
+        _TOTALS[key] = weakref.ref(thing, lambda _: _TOTALS.pop(key, None)), total
     return total
 
 
