@@ -143,7 +143,8 @@ class MemoryCounter(Guarded):
     def _forget(self) -> None:
         """Drop kept histograms: records will count differently."""
         self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, ``wanted`` and counts of a level
-        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]] | None = (
+        # Of the level above: ``wanted``, counts, and its splits (features, routes, first children).
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
             None  # of the level above: also its splits
         )
 
