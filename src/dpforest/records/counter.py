@@ -145,8 +145,6 @@ class MemoryCounter(Guarded):
         self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, ``wanted`` and counts of a level
         # Of the level above: ``wanted``, counts, and its splits (features, routes, first children).
         self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
-            None  # of the level above: also its splits
-        )
 
     @property
     def _positions(self) -> np.ndarray:
