@@ -23,9 +23,6 @@ CRITICAL = re.compile(r"\bGate\(|\bSealed\(|\._value\b|\bSensitivity\(|\bBound\(
 SHORT = {
     "audit/plugin.py", "cli/__main__.py", "cli/bench.py", "common/jsonable.py", "plots.py", "records/sources/engines.py",
 }  # fmt: skip
-TWICE = {
-    "Linear", "Part", "Split", "Splits",
-}  # fmt: skip
 
 
 def load_check():
@@ -72,7 +69,7 @@ def test_no_two_classes_have_one_name():
     homes = defaultdict(set)
     for path, text in TEXTS.items():
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ClassDef) and node.name not in TWICE:
+            if isinstance(node, ast.ClassDef):
                 homes[node.name].add(f"{path}:{node.lineno}")
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
