@@ -11,7 +11,8 @@ from tests.recipes.tables import KINDS, LETTERS, make_table
 from tests.support.crosses import pairwise
 
 from dpforest import DPForestClassifier, DPForestRegressor, get_recipe, list_recipes, load_model
-from dpforest.errors import LeakWarning, ParameterError, SchemaError
+from dpforest.errors import AccountingError, LeakWarning, ParameterError, SchemaError
+from dpforest.published.form import open_rows
 from dpforest.schema import Bounded, Categorical, Schema
 
 # Where docs/review.md says why what is printed is not private.
@@ -39,6 +40,11 @@ def is_kept(form):
 
 def table_for(form, kind="mixed", n_classes=2):
     return make_table(kind, n_classes if form[1] == "classification" else None)
+
+
+def test_rows_are_opened_for_a_reason_or_not_at_all():
+    with pytest.raises(AccountingError, match="none was given"):
+        open_rows(None, None, (), "")
 
 
 def test_forms_are_those_of_the_catalogue():

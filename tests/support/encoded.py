@@ -1,10 +1,14 @@
 """Tables of encoded records, their neighbours, and the public facts about them."""
 
+import math
+
 import numpy as np
 from tests.support.strategies import random_codes
 
 from dpforest import Classes
 from dpforest.parts.shape import Facts
+from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.ledger import Ledger
 from dpforest.published.form import open_rows
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS
@@ -54,5 +58,5 @@ def resolved(recipe, schema, n_trees=3, depth=2, **facts):
 
 
 def rows_of(vault):
-    """The rows of a vault, opened without a ledger."""
-    return open_rows(vault, None, (), "")
+    """The rows of a vault, opened for a test."""
+    return open_rows(vault, Ledger(make_accountant(math.inf, 0.0)), ["a test reads them"], "test")

@@ -1,4 +1,4 @@
-"""Pairs of tables that differ by one record: generated ones with values that break programs, and a few fixed ones.
+"""Pairs of tables that differ by one record: generated with odd values, and a few fixed.
 
 Each fixed pair shows a mistake that some way of growing trees can make.
 """
@@ -206,7 +206,7 @@ class _Records:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two fixed tables that differ by one record, and the shape of the trees that are grown on them.
+    """Two fixed tables that differ by one record, and the shape of the trees grown on them.
 
     ``epsilon`` is the claim at which the pair is meant to be used, None for the subject's own.
     """
@@ -241,7 +241,7 @@ class Pair:
 
 
 def pairs_for(subject: Subject) -> list[Pair]:
-    """The pairs on which a subject can run; for a printed algorithm those of tasks for which its claim fails, if any."""
+    """The pairs for a subject; for a printed algorithm, those of tasks with a failing claim, if any."""
     recipe, tasks = subject.parts, set(subject.tasks)
     if subject.variant == "published":
         tasks = tasks - set(get_published(subject.name).sound_for) or tasks

@@ -31,7 +31,7 @@ PILOT, FITS = "pilot fits", "fits"
 
 @dataclass(frozen=True)
 class Column:
-    """A number that is read off each fit. With ``labels`` it stands for one of a few values, which are in no order."""
+    """A number read off each fit. With ``labels`` it stands for one of a few values without an order."""
 
     name: str
     labels: dict[float, str] | None = None
@@ -82,7 +82,7 @@ def observe(
 
 
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
-    """An estimator that was fitted to one table of a pair, for the claim at which the pair is used."""
+    """An estimator fitted to one table of a pair, for the pair's claim."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     return claim.fitted(pair.schema, *table, pair.n_trees, pair.max_depth)
 
@@ -191,7 +191,7 @@ class _Reader:
 
 
 def _parts(pair: Pair) -> dict[str, np.ndarray]:
-    """Names of the counts that are read, and which target values each sums: every class, or the record's and all others."""
+    """Names of counts, and the target values summed by each: every class, or the record's and all others."""
     target = pair.schema.target
     if not isinstance(target, Classes):
         return dict(zip(("the low part", "the high part"), np.eye(2), strict=True))

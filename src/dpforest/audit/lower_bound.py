@@ -203,7 +203,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Found:
-    """An event, the table for which it is likelier, and the lower bound on epsilon from the fits on which it was found."""
+    """An event, the table that makes it likelier, and a lower bound on epsilon from the fits of its discovery."""
 
     event: All | Score
     with_record: bool
@@ -342,7 +342,7 @@ def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:
 
 
 def _scored(model: Any, sign: int, rows: np.ndarray) -> np.ndarray:
-    """For each fit, how sure the model is that the record was there, or with the sign -1 that it was not."""
+    """The model's confidence for each fit in the record's presence; with the sign -1, in its absence."""
     return sign * (model.predict_proba(_finite(rows))[:, 1] - 0.5)
 
 

@@ -160,7 +160,7 @@ def smallest(subject: Subject, finding: Finding) -> Finding:
 
 
 def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Tape) -> Fit:
-    """One fit that a tape watches, with everything that it shows: attributes, messages, errors, saved bytes."""
+    """One fit on a tape, with everything it shows: attributes, messages, errors, saved bytes."""
     model = subject.claiming(case.epsilon, case.delta).estimator(case.schema, case.n_trees, case.max_depth)
     fit, steps = Fit(tape), list[str]()
     with _listening(fit.public):
@@ -406,7 +406,7 @@ def _totals(first: Fit, second: Fit) -> Iterator[tuple[Fraction, float, str]]:
 
 
 def _factor(query: Query, pairs: list[tuple[Query, Query]]) -> Fraction:
-    """By which factor losses inside bootstraps grow outside of them: (exp(e) - 1)/e, e being all that is charged inside."""
+    """The factor by which a bootstrap changes a loss: (exp(e) - 1)/e, with e all charges inside."""
     factor = Fraction(1)
     for index, scope in enumerate(query.scopes):
         if scope.kind == "bootstrap":

@@ -1,4 +1,4 @@
-"""Runs one audit: everything that is tried on a subject, on tables that the audit makes, and the verdict."""
+"""One audit: all attempts on a subject, on tables made for it, and the verdict."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

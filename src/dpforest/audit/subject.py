@@ -80,7 +80,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class SearchSubject(Subject):
-    """A search among candidates that claims (epsilon, delta)-DP; ``recipe`` is that of candidates that name none.
+    """A search among candidates, with its claim of (epsilon, delta)-DP; ``recipe`` is the default of candidates.
 
     Give it to ``lower_bound`` with the pair ``RACE``, or with pairs of your own. ``search`` is the class that runs it.
     """

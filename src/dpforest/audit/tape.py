@@ -1,4 +1,4 @@
-"""A gate that keeps what each mechanism is asked, which is not private, and can release what another fit released."""
+"""A gate that keeps each mechanism's input (not private) and can repeat another fit's releases."""
 
 import contextlib
 import inspect
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape of the values, which is public; None for a list, since which texts occur is not."""
+        """The public shape of the values; None for a list, whose texts are not public."""
         return self.values.shape if self.texts is None else None
 
     @property
@@ -155,7 +155,7 @@ class Tape:
         draw: Callable[[], np.ndarray],
         sizes: tuple[int, ...] = (),
     ) -> np.ndarray:
-        """The values that a mechanism draws, or those that the same run released in the script."""
+        """The values from a mechanism, or from the same run of the script."""
         if self._asking is None:
             # Nobody asked, so nobody pays: a question that is charged nothing, with the line of whoever ran it.
             assert self.ledger is not None
@@ -177,7 +177,7 @@ class Tape:
     def name(
         self, mechanism: str, spread: Fraction, counts: dict[str, int], least: int, draw: Callable[[], dict[str, int]]
     ) -> dict[str, int]:
-        """The noisy counts of the values that are named, or those that the same run named in the script."""
+        """The noisy counts of named values, or those of the same run of the script."""
         assert self._asking is not None
         assert self.ledger is not None
         if self.script is None:
@@ -321,7 +321,7 @@ def _asked_at() -> str:
 
 
 def chance_of_one_table(one: Run, two: Run) -> float:
-    """The chance that a list names a value which occurs in one of the two tables only; 0 for what is no list."""
+    """The chance that a list names a value of one table alone; 0 for other releases."""
     alone = one.counts.keys() ^ two.counts.keys()
     return sum(
         _tail(one, one.threshold - count) for run in (one, two) for text, count in run.counts.items() if text in alone
@@ -347,7 +347,7 @@ def cost(one: Query, two: Query) -> Fraction:
 
 
 def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
-    """The loss that the move of a mechanism's input causes, at the rate or variance that it ran at.
+    """The loss by the move of a mechanism's input, at its rate or variance.
 
     By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a
     choice, the norm of the move for noise.

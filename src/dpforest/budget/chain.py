@@ -40,7 +40,7 @@ class DataSet:
 
     @property
     def line(self) -> "list[DataSet]":
-        """The data set, the one that it belongs to, and so on: all that a release from it is charged to."""
+        """The data set, its parent, and so on: all accounts of a release from it."""
         return [self] if self.parent is None else [self, *self.parent.line]
 
     @property
@@ -111,7 +111,7 @@ class Chain:
         return dict(entry)
 
     def count(self, entry: dict[str, Any], found: str) -> None:
-        """Add an entry that was checked to the accounts of its data set and of those that it belongs to."""
+        """Add a checked entry to the accounts of its data set and of all parents."""
         kinds = {"create": self._create, "create-part": self._create, "reserve": self._reserve, "settle": self._settle}
         kinds[entry["kind"]](entry, found)
 

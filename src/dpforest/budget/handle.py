@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that may begin: its entry in the store, and the losses that it may end with."""
+    """A release that may begin: its entry in the store, and its possible losses."""
 
     number: int
     outcomes: tuple[Loss, ...]
@@ -106,7 +106,7 @@ class Budget:
 
     @property
     def order(self) -> float:
-        """The highest order of Rényi divergences that are added up for this data set, or for one that it belongs to."""
+        """The highest order of Rényi divergences added up for this data set or a parent."""
         return self._read(lambda found: max(charged.account.cap.order for charged in found.line))
 
     @property

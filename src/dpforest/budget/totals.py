@@ -57,7 +57,7 @@ class Loss:
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> "Loss":
-        """The loss of everything that a ledger has charged: the sum over its books, for the unit that it protects.
+        """The loss of all charges of a ledger: the sum over its books, for its unit of privacy.
 
         That of a private search follows from its parameters instead, see ``fits.loss_of_search``.
         """
@@ -260,7 +260,7 @@ class Account:
         return low
 
     def _ends(self, more: _Worst = NO_MORE) -> list[Sums]:
-        """The largest sums that the open reservations and one more can end with: all pure, and with one that is not.
+        """The largest possible sums of the open reservations and one more: all pure, and with one with delta.
 
         Sums are at most these at every end, so the cap admits every end if it admits these.
         """

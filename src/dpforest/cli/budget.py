@@ -103,7 +103,7 @@ def show(name: NamedOrAll, as_json: AsJson = False) -> None:
 
 @budget.command("history")
 def history(name: Named, as_json: AsJson = False) -> None:
-    """Show every release that was charged, in order, also those from data sets that belong to this one.
+    """Show every charged release, in order, those from parts of this data set included.
 
     Example: [bold]dpforest budget history budget.db::ward-7[/bold]
     """

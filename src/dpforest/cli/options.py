@@ -72,7 +72,7 @@ FORMAT: dict[str, Any] = {
 
 
 def takes_format(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes the options of ``FORMAT`` instead of its argument ``read_as``, and is called with that.
+    """A command with the options of ``FORMAT`` in the place of its argument ``read_as``.
 
     ``read_as`` gives the format of a text file: the one of a schema, with what the options say in its place.
     """
@@ -149,7 +149,7 @@ def named_recipe(text: str) -> "str | Recipe":
 
 
 def _imported(name: str) -> object:
-    """The module of that name; the folder in which the command was typed comes first, as for a script in it."""
+    """The module of this name, looked for first in the current folder."""
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)

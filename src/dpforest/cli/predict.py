@@ -131,7 +131,7 @@ def _predicted(forest: Any, part: Any, ids: Any) -> Any:
 
 @contextmanager
 def _written_to(out: str, n_ids: int, raw_text: bool) -> Iterator[Callable[[Any], None]]:
-    """A function that writes tables of Arrow one after the other, of which the first ``n_ids`` columns are ids.
+    """A function that writes tables of Arrow one after the other; their first ``n_ids`` columns are ids.
 
     In a CSV file text that a spreadsheet would run is escaped, unless ``raw_text`` says to keep it.
     """
@@ -195,7 +195,7 @@ def evaluate(
     *,
     read_as: ReadAs,
 ) -> None:
-    """Score a model on a table: exactly if you say that the table is public, else with noise that is charged.
+    """Score a model on a table: exactly with --public, else with noise, which is charged.
 
     Example: [bold]dpforest evaluate adult.dpf ward.csv --epsilon 0.1 --by sex --out scores.html[/bold]
     """

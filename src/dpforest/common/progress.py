@@ -88,7 +88,7 @@ def heard(show: Callable[[bool], None]) -> Iterator[None]:
 
 @contextmanager
 def said() -> Iterator[None]:
-    """A context in which one line on standard error says that numba compiles, if somebody looks."""
+    """A context with one line on standard error when numba compiles, if somebody looks."""
     if _heard:
         yield
         return

@@ -28,7 +28,7 @@ INSTEAD = (
 
 
 class _Total:
-    """What fits cost together: their number, epsilon and delta by the unit of privacy, and of which that was said."""
+    """The cost of fits together: number, epsilon and delta by the unit of privacy, and what was said already."""
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[int, float, float]] = defaultdict(lambda: (0, 0.0, 0.0))

@@ -54,7 +54,7 @@ def shortened(text: object, most: int = 60, clean: Callable[[object], str] = one
 
 
 def cell(text: str) -> str:
-    """The text as a cell of a CSV file that no spreadsheet runs: one that begins as a formula has a ``'`` before it."""
+    """The text as a cell of a CSV file; with a ``'`` before one that begins as a formula, so no spreadsheet runs it."""
     return f"'{text}" if re.match(FORMULA, text) and not re.fullmatch(PLAIN_NUMBER, text) else text
 
 

@@ -1,4 +1,4 @@
-"""The cells by which records are counted: what there are, which follows from released models and public facts.
+"""The cells for counts of records, which follow from released models and public facts.
 
 Hands tables on to ``records`` and never looks into them.
 """

@@ -1,4 +1,4 @@
-"""A fit that starts from a released model: whether that is worth keeping is a private choice. Sees sealed counts.
+"""A fit that starts from a released model, kept or not by a private choice. Sees sealed counts.
 
 The trees of an earlier model are public values, so what they say of a record is a function of that record alone, and new
 trees may follow them as they follow one another. But the earlier records may have been others. So a small part of the budget

@@ -29,7 +29,7 @@ def rounds(n_trees: int, n_batches: int) -> int:
 
 @dataclass
 class Ensemble:
-    """A sequence that is under way: what its steps ask, and the trees that they have released so far."""
+    """A sequence under way: what its steps ask, and the trees released so far."""
 
     counter: Counter
     recipe: Recipe

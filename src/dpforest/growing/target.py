@@ -1,8 +1,8 @@
 """Where numbers lie, found by private choices: quantiles, centres of nodes, the range of a target. Sees sealed counts.
 
-No scale of a target is assumed: bins halve in width towards a centre, first the point of the public range nearest to 0, so
-a few thousand tell apart values of any size. Values that are all alike beside their distance from the centre (years, or
-sums near 100,000) lie in few bins; then the bins are placed anew around the bin that was found.
+Nothing is assumed about the scale. Bins get narrower towards a centre, by half each time, so a few thousand suit values of
+any size. The first centre is the point of the public range nearest to 0. Values that are all alike beside their distance
+from the centre (years, or sums near 100,000) lie in few bins; then the bins are placed anew around the bin that was found.
 """
 
 import math
@@ -36,7 +36,7 @@ def quantile_bound(within: int = 2) -> Bound:
 
 
 def quantile_scores(below: np.ndarray, above: np.ndarray, n_records: np.ndarray, within: int = 2) -> np.ndarray:
-    """Scores of bins, 0 for that which all but 1/``within`` of the records end in: the median's, by default.
+    """Scores of bins: 0 for the bin where all but 1/``within`` of the records end, by default the median's.
 
     A score is minus by how many records, times ``within``, the bin is too high or too low. ``below`` and ``above`` are the
     numbers of records on both sides of each bin.

@@ -115,7 +115,7 @@ FLIPS = 2 * 3 * 4 * 5 * 6 * 7
 
 
 def _first_failures() -> np.ndarray:
-    """A table over u in 0 .. FLIPS - 1: 1 (0) if the first failing flip of u has an odd (even) k, 2 if none fails.
+    """A table over u below FLIPS: 1 (0) if the first failing flip has an odd (even) k, 2 if none fails.
 
     The digits of u to the bases 2 .. 7 are independent and uniform; flip k, of probability 1/k, succeeds if its digit is 0.
     """

@@ -101,7 +101,7 @@ NOTHING_GIVEN = Given((), ())
 
 @dataclass(frozen=True)
 class Dependence:
-    """A forest whose leaves have values that add up over trees, and what it gives on average."""
+    """A forest of values that add up over trees, and its average output."""
 
     forest: Forest
     values: np.ndarray  # (n_nodes, n_outputs)
@@ -168,7 +168,7 @@ class Dependence:
         return np.concatenate(sums)
 
     def cut_to(self, features: Sequence[int]) -> "Dependence":
-        """The trees that ask for some of the features, each node below which none of them is asked being a leaf."""
+        """The trees that ask for some features, cut to leaves below their last question."""
         forest = self.forest
         asks = np.isin(forest.features, features) & ~forest.is_leaf
         for level in reversed(forest.level_slices()[1:]):
@@ -262,7 +262,7 @@ class Response:
 
 
 def _added(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
-    """The records that post-processing added to each node ``(n_nodes,)``; of which trees they have the parents' shares.
+    """Pseudo-records per node ``(n_nodes,)``, and a mask of trees whose prior is the parent's shares.
 
     Of all leaves of a tree it added the same number of standard deviations of the noise. Where no number explains the
     shares it is taken as 0, which makes the noise no smaller than it is.

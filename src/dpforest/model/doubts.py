@@ -80,7 +80,7 @@ def _few_records(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
 
 
 def _held(forest: Forest) -> Estimate | None:
-    """The number of records that the trees hold together, which is no less than in the table; None if no count says so."""
+    """The number of records in all trees together, an upper bound of the table's; None without counts."""
     if not forest.variances.any() or forest.n_earlier:  # whose counts are of other records
         return None
     return Estimate(max(float(forest.held.sizes[0]), 0.0), float(forest.held.size_deviations[0]))

@@ -18,7 +18,7 @@ SAME = "New trees follow the earlier ones on the same codes, so both need the sa
 
 @dataclass(frozen=True)
 class Earlier:
-    """A released model that a fit starts from: its forest, with votes that add up, its schema, and its statement."""
+    """The released model at the start of a fit: its forest, whose votes add up, schema and statement."""
 
     forest: Forest
     schema: Schema

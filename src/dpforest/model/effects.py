@@ -126,7 +126,7 @@ def effects_of(forest: Forest, ledger: Ledger, n_pairs: int = 2) -> Effects:
 
 
 def _outputs(forest: Forest, mean: np.ndarray) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """The values that are shown, the mixture of votes ``(n_values, n_outputs)`` that gives them, and what it leaves out.
+    """The shown values, their mixture of votes ``(n_values, n_outputs)``, and what it leaves out.
 
     Shares are votes over all votes; where these differ from leaf to leaf, to first order around the mean.
     """
@@ -290,7 +290,7 @@ class _Maker:
 
 
 def likely_pairs(dependence: Dependence) -> list[tuple[int, int]]:
-    """Pairs of features that some path asks for, those first whose lower splits move the prediction most."""
+    """Pairs of features on common paths, first those with the strongest lower splits."""
     forest, means = dependence.forest, dependence.means
     below = np.flatnonzero(forest.parents >= 0)
     squares = np.square(means[below] - means[forest.parents[below]]).sum(axis=1) * dependence.reach[below]
@@ -335,7 +335,7 @@ def _kind(domain: Domain, feature: int) -> str:
 
 
 def _runs(of_code: np.ndarray, n_bins: int, values: np.ndarray) -> list[tuple[int, int]]:
-    """The runs of codes that are one part: neighbouring bins whose values hardly differ, and each other code by itself."""
+    """The runs of codes of one part: neighbouring bins of nearly equal values, and each other code by itself."""
     starts: list[int] = []
     alike = ALIKE * float(np.ptp(values, axis=0).max(initial=0))
     for code, group in enumerate(of_code[:n_bins].tolist()):

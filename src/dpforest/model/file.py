@@ -218,7 +218,7 @@ def _released(target: Target, ends: Any) -> Target:
 
 
 def _lists(lists: Any, schema: Schema) -> dict[str, list[str]]:
-    """The learnt lists of a file, checked: one for each column of the schema that has one, of values that a fit can name."""
+    """The learnt lists of a file, checked: one for each such column of the schema, of possible values."""
     if not isinstance(lists, dict) or set(lists) != set(schema.learnt):
         raise ModelFileError("The lists of the model do not fit its features.")
     for texts in lists.values():
@@ -264,7 +264,7 @@ def _array_bytes(array: np.ndarray) -> bytes:
 
 
 def _read_array(blob: memoryview, dtype: str, n_dimensions: int) -> np.ndarray:
-    """An array of the expected form, whose announced size is the size that is there."""
+    """An array of the expected form; its announced size must be the actual one."""
     head = NUMPY_HEAD.match(bytes(blob[:256]))
     if head is None or head[1].decode() != dtype or int.from_bytes(blob[8:10], "little") + 10 != head.end():
         raise ModelFileError("An array of the model has another format.")
@@ -279,7 +279,7 @@ def _header_text(header: dict[str, Any]) -> bytes:
 
 
 def _digest(header: dict[str, Any], blobs: Mapping[str, bytes | memoryview]) -> str:
-    """A hash of all content, so that a model whose bytes were changed is refused."""
+    """A hash of all content, by which a changed file is refused."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
     for name in sorted(blobs):
         digest.update(name.encode() + b"\0" + hashlib.sha256(blobs[name]).digest())

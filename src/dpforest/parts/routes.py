@@ -142,7 +142,7 @@ class Candidates:
         return Candidates(self.routes, self.indices[start:stop], self.valid[start:stop])
 
     def one_at_random(self, n_features: int, rng: np.random.Generator) -> "Candidates":
-        """One valid candidate for each node, drawn: first a feature that divides the node, then a route of that feature."""
+        """A random valid candidate for each node: first a feature that divides the node, then one of its routes."""
         nodes = np.arange(len(self.indices))
         picked = np.empty(len(nodes), dtype=np.int64)
         _pick(self.valid, self.rows, self.routes.features, n_features, rng.random((len(nodes), 2)), picked)

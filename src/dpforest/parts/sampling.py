@@ -1,4 +1,4 @@
-"""Samplings: which records take part, and in which trees; how losses of trees add up. Sees public values and the ledger."""
+"""Samplings: the records of each tree, and how losses of trees add up. Sees public values and the ledger."""
 
 import math
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ from dpforest.parts.part import Part
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a recipe may plan with: public values, and a number of rows that is public or was released."""
+    """All that a recipe may plan with: public values, and a public or released number of rows."""
 
     n_rows: float  # 0 if it is neither declared nor released
     epsilon: float

@@ -1,4 +1,4 @@
-"""The gate, which alone opens sealed values: it charges the ledger, runs a mechanism, and gives released values."""
+"""The gate: private fits open sealed values here alone, each charged to the ledger before its mechanism runs."""
 
 import math
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from dpforest.errors import ParameterError, SchemaError
+from dpforest.errors import AccountingError, ParameterError, SchemaError
 from dpforest.fitting import Algorithm
 from dpforest.forest.tree import Forest
 from dpforest.growing.learnt import INSTEAD
@@ -87,6 +87,9 @@ def _bounded(part: Numeric, column: np.ndarray) -> Numeric:
 
 def open_rows(vault: Vault, ledger: Ledger, reasons: Iterable[str], purpose: str) -> Rows:
     """The rows of a vault, opened after the ledger has a leak for each reason; they must fit in memory."""
+    reasons = tuple(reasons)
+    if not reasons:  # a statement would promise what no noise keeps
+        raise AccountingError("Rows are opened for a reason, which the ledger states; none was given.")
     for reason in reasons:
         ledger.leak(purpose, reason)
     parts = vault.batches(partial(_plain, vault.schema))._value

@@ -69,8 +69,7 @@ def _index_in(part: Categorical) -> Callable[[str], int]:
 
 
 def bucket_finder(n_buckets: int) -> Callable[[str], int]:
-    """A function that gives the bucket of a text: the first two hex digits of the MD5 of its UTF-8 bytes, as a number,
-    modulo ``n_buckets``, which divides 256.
+    """The bucket of a text: the first byte of the MD5 of its UTF-8 bytes, modulo ``n_buckets`` (a divisor of 256).
 
     MD5 since databases have it, too. It hides nothing and need not: that a value falls into a bucket is public.
     """

@@ -119,7 +119,7 @@ def count_readable(
 
 
 def as_written(schema: Schema) -> Schema:
-    """A schema of the same columns that accepts text and numbers, so that neither is converted."""
+    """A schema of the same columns for text and numbers alike, so that neither is converted."""
     either = ["\0", 0]
     return Schema(dict.fromkeys(schema.features, Categorical(either)), Classes(either, name=schema.target.name))
 

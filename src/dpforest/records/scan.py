@@ -54,7 +54,7 @@ class Scan(Protocol):
 
 
 class Elsewhere(Protocol):
-    """The rows of a table that is not here: they come in some order, and are kept here for all but a few questions.
+    """Rows that are not here. A few questions are answered where they are; for all others they are fetched once and kept.
 
     Privacy: coins are tossed for each row once, for what is kept. Sums do not depend on the order of rows.
     """
@@ -127,7 +127,7 @@ class Pieces:
 
     @classmethod
     def of_files(cls, files: list[File], path: str | Path, progress: Progress) -> "Pieces":
-        """The rows of Parquet files; what several passes read is matched by place, so the files must stay as they are."""
+        """The rows of Parquet files. Several passes match rows by their place, so the files must not change."""
         first, pieces = 0, []
         for group in row_groups(files):
             pieces.append(Piece(first, group))

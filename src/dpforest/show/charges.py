@@ -148,7 +148,7 @@ def _part_block(parts: list[Priced], unit: str) -> Block:
 
 
 def _likeness(part: Priced) -> tuple[Any, ...]:
-    """A key that is equal for parts that differ by the numbers of their trees and levels only."""
+    """A key of parts, equal where they differ by the numbers of trees and levels alone."""
     entry = part.entry
     same = (entry.kind, entry.copies) if isinstance(entry, Scope) else (entry.mechanism.name,)
     return entry.purpose.without_numbers, f"{float(part.cost):.6g}", same, *map(_likeness, part.parts)

@@ -77,6 +77,6 @@ def _values(part: Feature | Target) -> str:
 def panel(
     title: str, facts: Iterable[str], rows: Sequence[Sequence[str]], head: Sequence[str] = (), is_alarm: bool = False
 ) -> str:
-    """A title, which is the loudest of all if it is an alarm, some facts and a table, without a head if that is empty."""
+    """A title (the loudest if it is an alarm), some facts, and a table, without a head if that is empty."""
     content = {"title": title, "facts": facts, "rows": rows, "head": head, "is_alarm": is_alarm}
     return environment().get_template("panel.html").render(content)

@@ -21,7 +21,7 @@ AS_BYTES = {
 
 
 class ArrowFile(Typed):
-    """A file of Arrow, or a stream that was written to one, with the types that it declares."""
+    """A file of Arrow, or a stream written to one, with its declared types."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.where = path, str(path)

@@ -238,7 +238,7 @@ def _nested(forest: Forest, splits: Splits, cases: list[Cases], root: int) -> st
 
 
 def _cases(split: Split) -> Cases:
-    """Children with the condition that leads to each, and the one for all other codes: that with the longest condition."""
+    """Children with their conditions, and the one for all other codes: the child with the longest condition."""
     conditions = {
         child: _condition(split.routes == child, f"c{split.feature}") for child in np.unique(split.routes).tolist()
     }
@@ -247,7 +247,7 @@ def _cases(split: Split) -> Cases:
 
 
 def _condition(chosen: np.ndarray, code: str) -> str:
-    """The condition that a code is one of those that were chosen."""
+    """The condition that a code is among the chosen ones."""
     codes, last, ranges = np.flatnonzero(chosen), len(chosen) - 1, []
     for run in np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1):
         low, high = int(run[0]), int(run[-1])

@@ -135,7 +135,7 @@ def _beside(part: Priced) -> list[str]:
 
 
 def _bar(purpose: Purpose) -> Purpose:
-    """The purpose that a bar stands for: a level with all steps of its choice, a step with a bar of its own, or all else."""
+    """The purpose of a bar: a level with all steps of its choice, a step with its own bar, or all else."""
     if purpose.level is None:
         return purpose
     return replace(purpose, step=None) if purpose.step in STEPS else Purpose(str(purpose.step))

@@ -192,7 +192,7 @@ def budget_content(budget: Budget | None, model: Any) -> dict[str, Any] | None:
 
 
 def _shown(release: dict[str, Any], cap: Cap) -> dict[str, Any]:
-    """What pages say of a release in the history of a budget: its day, what it was, and what it cost or may cost at most."""
+    """A release in the history of a budget, as pages show it: its day, name and (largest possible) cost."""
     loss = release["loss"]
     return {name: release[name] for name in ("number", "what", "dataset")} | {
         "day": release["time"][:10],
@@ -203,7 +203,7 @@ def _shown(release: dict[str, Any], cap: Cap) -> dict[str, Any]:
 
 
 def _is_of_the_day(release: dict[str, Any], began: str | None) -> bool:
-    """Whether a release may be of a fit that began on a day, if that is known."""
+    """Whether a release may be of a fit that began on a known day."""
     # Rows are sealed between the beginning of a fit and its entry, which may then be of the next day.
     return began is None or 0 <= (date.fromisoformat(release["time"][:10]) - date.fromisoformat(began)).days <= 1
 
