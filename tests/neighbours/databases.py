@@ -4,19 +4,20 @@ Every extreme value of a type is a column of its own, and the odd record holds a
 """
 
 import math
-import uuid
-from collections.abc import Callable
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
+from tests.conformance.postgres_server import DATABASE, READER, as_root
 from tests.neighbours.one_record import ODD, ORDINARY
 
 from dpforest import Bounded, Categorical, Classes, Date, Numeric, Schema
-from dpforest.records.doors import open_source
-from dpforest.records.source import Source
+from dpforest.records.sources.casts import identifier
 
 SECRET = "zebra-secret-value"
 
@@ -182,26 +183,37 @@ def schemas_of(kind: Kind) -> list[Schema]:
     return [Schema({f"v{k}": part for k, part in enumerate(own)}, label) for own in (turns, parts)]
 
 
-@dataclass(frozen=True)
-class Engine:
-    """Who writes tables, and how others name the place of these."""
+class Place:
+    """A database of an engine: its address, and a way to change it."""
 
-    execute: Callable[[str], Any]
-    prefix: str = ""
+    def __init__(self, engine, folder, request):
+        self.engine, self._path = engine, folder / "t.db"
+        server = request.getfixturevalue("server") if engine == "postgresql" else None
+        self.server, self.address = server, f"{engine}:///{self._path}" if server is None else server.url(READER, DATABASE)
 
-    def at(self, table: str) -> Source:
-        return open_source(f"{self.prefix}::{table}")
+    def run(self, query):
+        if self.engine == "postgresql":
+            with as_root(self.server) as root:
+                root.execute("SET TimeZone = 'UTC'")
+                root.execute("SET lock_timeout = '3s'")  # of a connection that was left open it says so
+                return root.execute(query).fetchall() if query.startswith("SELECT") else root.execute(query)
+        if self.engine == "duckdb":
+            with duckdb.connect(self._path) as connection:
+                return connection.execute(query).fetchall()
+        with closing(sqlite3.connect(self._path, timeout=1)) as connection, connection:
+            return connection.execute(query).fetchall()
 
-    def make(self, columns: dict[str, str], rows: list[list[str]]) -> str:
-        """The name of a new table."""
-        name = f"t{uuid.uuid4().hex}"
-        self.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})")
+    def write(self, name, columns, rows=()):
+        """Make a table of columns with their types, instead of one that is there."""
+        self.run(f"DROP TABLE IF EXISTS {identifier(name)}")
+        kinds = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
+        self.run(f"CREATE TABLE {identifier(name)} ({kinds})")
         if rows:
-            self.execute(f"INSERT INTO {name} VALUES " + ", ".join(f"({', '.join(row)})" for row in rows))
-        return name
+            self.run(f"INSERT INTO {identifier(name)} VALUES " + ", ".join(f"({', '.join(row)})" for row in rows))
+        return f"{self.address}::{name}"
 
     def pair(self, kind: Kind, as_rows: bool = False) -> tuple[list[str], list[list[Any]]]:
-        """Names of a table with what is odd and of one without, and the records of the former as Python holds them.
+        """Addresses of a table with what is odd and of one without, and the records of the former as Python holds them.
 
         One odd record has an extreme value in each column, or each of many has one, the same in a column for each role.
         """
@@ -214,7 +226,8 @@ class Engine:
         odd = each_alone if as_rows else [map(list, extremes)]
         records = [(ORDINARY, *each) for each in usual] + [(ODD, *each) for each in odd]
         rows = [[str(row), str(row % 2), f"'{mark}'", *written] for row, (mark, written, _) in enumerate(records)]
-        return [self.make(columns, rows), self.make(columns, rows[: len(usual)])], [held for _, _, held in records]
+        tables = [self.write(name, columns, own) for name, own in (("more", rows), ("fewer", rows[: len(usual)]))]
+        return tables, [held for _, _, held in records]
 
 
 # Types that are narrower than another one, which `make test` tries.

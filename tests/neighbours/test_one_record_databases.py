@@ -1,17 +1,15 @@
 """Rows that are streamed out of a database are read as in memory, whatever extreme values and texts stand beside them."""
 
-import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-import duckdb
 import numpy as np
 import psycopg
 import pyarrow as pa
 import pytest
-from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
-from tests.neighbours.databases import CASES, DATED, Engine, every, schemas_of, target_roles
+from tests.conformance.postgres_server import ROOT, as_root
+from tests.neighbours.databases import CASES, DATED, Place, every, schemas_of, target_roles
 from tests.neighbours.one_record import outcome
 
 from dpforest import Categorical, Classes, Numeric, Schema
@@ -35,29 +33,8 @@ every_engine = pytest.mark.parametrize("name", every([("duckdb",), ("postgresql"
 
 @pytest.fixture
 def place(request, tmp_path):
-    """A function that gives an engine."""
-
-    def write_duckdb(query):
-        with duckdb.connect(tmp_path / "t.db") as connection:
-            connection.execute(query)
-
-    def write_sqlite(query):
-        with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection, connection:
-            connection.execute(query)
-
-    with ExitStack() as stack:
-
-        def find(name):
-            if name == "duckdb":
-                return Engine(write_duckdb, f"duckdb:///{tmp_path}/t.db")
-            if name == "sqlite":
-                return Engine(write_sqlite, f"sqlite:///{tmp_path}/t.sqlite")
-            server = request.getfixturevalue("server")
-            root = stack.enter_context(as_root(server))
-            root.execute("SET TimeZone = 'UTC'")
-            return Engine(root.execute, server.url(READER, DATABASE))
-
-        yield find
+    """A function that gives a database of an engine."""
+    return lambda name: Place(name, tmp_path, request)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +62,7 @@ def test_an_extreme_value_is_its_records_own_matter_and_read_as_in_memory(place,
         names, held = found.pair(kind, as_rows)
         more, fewer = [], []
         told = [
-            outcome(partial(lambda own, table, schema: own.extend(codes_of(found.at(table), schema)), own, table, schema))
+            outcome(partial(lambda own, table, schema: own.extend(codes_of(open_source(table), schema)), own, table, schema))
             for own, table in zip((more, fewer), names, strict=True)
         ]
         assert told[0] == told[1]
@@ -96,7 +73,7 @@ def test_an_extreme_value_is_its_records_own_matter_and_read_as_in_memory(place,
         np.testing.assert_array_equal(more, encode(columns, Domain.of(schema, Grid(bins=3))), err_msg=str(schema))
     for target in target_roles(kind)[:2]:
         own = Schema(AT, replace(target, name="v0"))
-        _, read = all_rows(found.at(names[0]), own, with_target=True)
+        _, read = all_rows(open_source(names[0]), own, with_target=True)
         np.testing.assert_array_equal(read_target(read, target), read_target(columns[0], target), err_msg=str(target))
 
 
@@ -118,8 +95,8 @@ def test_ids_are_compared_by_characters_and_by_value(place, name, request):
     if name == "sqlite":
         cases |= {"NUMERIC": (["1", "1.5", "X'FF'", "'1'", "2"], 3)}
     for kind, (ids, n_persons) in cases.items():
-        table = found.make({"record": "INTEGER", "person": kind}, [["1", own] for own in ids])
-        with closing(found.at(table)) as source:
+        table = found.write("ids", {"record": "INTEGER", "person": kind}, [["1", own] for own in ids])
+        with closing(open_source(table)) as source:
             part = joined(source.chunks(Asked(Schema(AT, LABEL), besides=["person"])))
         numbers = person_indices(ids_beside(part.besides, "person"))
         assert len({*numbers.tolist()} - {-1}) == n_persons, kind
@@ -184,9 +161,9 @@ LONG_TEXTS = ["b", LONG, LONG + "a", LONG + "b" * 90_000, LISTED, LISTED + "w", 
 def test_of_a_long_text_no_more_is_carried_than_tells_it_apart(place, name):
     """So no text makes a batch longer than Arrow or a driver can hold, and ids that differ stay different."""
     rows = [["NULL" if text is None else f"'{text}'"] * 3 for text in LONG_TEXTS]
-    table = place(name).make({"id": "TEXT", "town": "TEXT", "word": "TEXT"}, rows)
+    table = place(name).write("long", {"id": "TEXT", "town": "TEXT", "word": "TEXT"}, rows)
     schema = Schema({"town": Categorical(["b", LISTED]), "word": Categorical()}, SCHEMA.target)
-    part = joined(place(name).at(table).chunks(Asked(schema, besides=["id"])))
+    part = joined(open_source(table).chunks(Asked(schema, besides=["id"])))
     assert max(len(text) for column in part.features for text in column.to_pylist() if text) < LONGEST_TEXT + 100
     # SQLite has no digest: a long id is none there, as is the one that is missing.
     assert len(set(part.besides.column("id").to_pylist())) == len(LONG_TEXTS) - (name == "sqlite")
@@ -194,8 +171,10 @@ def test_of_a_long_text_no_more_is_carried_than_tells_it_apart(place, name):
     assert [towns.index(text) for text in ("b", LISTED)] == [0, 4]
     assert towns.count(LISTED) == 1
     if name == "sqlite":  # where a text may be any bytes, of which only one begins a character
-        many = place(name).make({"town": "TEXT", "word": "TEXT"}, [["CAST(X'C3" + "80" * 20_000 + "' AS TEXT)"] * 2])
-        odd = joined(place(name).at(many).chunks(Asked(schema))).features
+        many = place(name).write(
+            "many", {"town": "TEXT", "word": "TEXT"}, [["CAST(X'C3" + "80" * 20_000 + "' AS TEXT)"] * 2]
+        )
+        odd = joined(open_source(many).chunks(Asked(schema))).features
         assert max(len(value) for column in odd for value in column.cast(pa.binary()).to_pylist()) < 4 * LONGEST_TEXT + 100
     read, expected = (text_codes(to_objects(texts), Categorical()).tolist() for texts in (words, LONG_TEXTS))
     assert read == expected

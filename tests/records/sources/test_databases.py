@@ -1,10 +1,8 @@
 """Tables in databases: read in one snapshot by whoever may only read, refused in one sentence, and left as they were."""
 
-import sqlite3
 import threading
 from contextlib import closing
 
-import duckdb
 import ibis
 import numpy as np
 import psycopg
@@ -13,7 +11,7 @@ import pytest
 from psycopg import sql
 from tests.conformance.conformance import answers, assert_same, in_memory
 from tests.conformance.postgres_server import DATABASE, READER, as_root, connect, write_table
-from tests.neighbours.databases import REFUSED, SECRET
+from tests.neighbours.databases import REFUSED, SECRET, Place
 
 from dpforest import Bounded, Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import ParameterError, TableError
@@ -34,33 +32,8 @@ def a_table(n_rows=N_ROWS):
     return pa.table({"x": x, "city": ["Oslo", "Rome"] * (n_rows // 2), "y": (x > 0.5).astype(np.int64)})
 
 
-class Place:
-    """A database of an engine: its address, and a way to change it."""
-
-    def __init__(self, engine, folder, request):
-        self.engine, self._path = engine, folder / "t.db"
-        server = request.getfixturevalue("server") if engine == "postgresql" else None
-        self.server, self.address = server, f"{engine}:///{self._path}" if server is None else server.url(READER, DATABASE)
-
-    def run(self, query):
-        if self.engine == "postgresql":
-            with as_root(self.server) as root:
-                root.execute("SET lock_timeout = '3s'")  # of a connection that was left open it says so
-                return root.execute(query).fetchall() if query.startswith("SELECT") else root.execute(query)
-        if self.engine == "duckdb":
-            with duckdb.connect(self._path) as connection:
-                return connection.execute(query).fetchall()
-        with closing(sqlite3.connect(self._path, timeout=1)) as connection, connection:
-            return connection.execute(query).fetchall()
-
-    def write(self, name, columns, rows=()):
-        """Make a table of columns with their types, instead of one that is there."""
-        self.run(f"DROP TABLE IF EXISTS {identifier(name)}")
-        kinds = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
-        self.run(f"CREATE TABLE {identifier(name)} ({kinds})")
-        for row in rows:
-            self.run(f"INSERT INTO {identifier(name)} VALUES ({', '.join(row)})")
-        return f"{self.address}::{name}"
+class Filled(Place):
+    """One that can have a table with rows to learn from."""
 
     def fill(self, name="ward"):
         """The address of a table with rows to learn from."""
@@ -80,7 +53,7 @@ class Place:
 
 @pytest.fixture
 def place(engine, tmp_path, request):
-    return Place(engine, tmp_path, request)
+    return Filled(engine, tmp_path, request)
 
 
 def fit(table, schema=SCHEMA, **settings):
