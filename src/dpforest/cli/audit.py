@@ -16,7 +16,6 @@ from dpforest.cli.options import AsJson, Delta, named_recipe
 from dpforest.common.files import check_writable
 from dpforest.common.progress import Step
 from dpforest.errors import ParameterError
-from dpforest.privacy.accountants import make_accountant
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do. Without noise forests
 # are large and slow, and a few of them show all there is.
@@ -48,6 +47,7 @@ def audit(
     from dpforest.audit import runner
     from dpforest.audit.report import write_html
     from dpforest.audit.subject import Subject
+    from dpforest.privacy.accountants import make_accountant
 
     if variant not in ("private", "published", "all"):
         raise ParameterError(f"--variant is private, published or all, not {variant!r}.")

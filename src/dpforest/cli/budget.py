@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dpforest.budget import Budget
 from dpforest.cli.console import print_json, say, show_table
 from dpforest.cli.options import AsJson, check_page
 from dpforest.common.files import check_writable, write_whole
@@ -28,6 +27,8 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A file of budgets.")]
 
 def open_budget(name: str | None) -> Any:
     """The budget that FILE::DATASET names; None if nothing is named."""
+    from dpforest.budget import Budget
+
     return None if name is None else Budget.open(*_parts(name))
 
 
@@ -40,6 +41,8 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _one_or_all(name: str) -> list[Any]:
+    from dpforest.budget import Budget
+
     return [open_budget(name)] if "::" in name else Budget.open_all(name)
 
 
@@ -65,6 +68,8 @@ def create(
 
     Example: [bold]dpforest budget create budget.db::ward-7 --epsilon 3 --delta 1e-6[/bold]
     """
+    from dpforest.budget import Budget
+
     path, dataset = _parts(name)
     if Path(path).exists() and dataset in (other.dataset for other in Budget.open_all(path)):
         raise ParameterError(f"There is a budget of {shortened(dataset)!r} in {path} already. Nothing was changed.")
@@ -136,6 +141,8 @@ def verify(
 
     Example: [bold]dpforest budget verify budget.db[/bold]
     """
+    from dpforest.budget import Budget
+
     found = Budget.open_all(path)
     heads = {item.verify(anchor) for item in found}
     there = " The anchor is there." if anchor else ""
@@ -153,6 +160,8 @@ def export(path: File, out: Annotated[Path, typer.Option(help="Where to write, a
 
     Example: [bold]dpforest budget export budget.db --out budget.json[/bold]
     """
+    from dpforest.budget import Budget
+
     check_writable(out, path)
     content = _not_empty(Budget.open_all(path), path)[0].export()
     write_whole(out, to_json(content, indent=1).encode())

@@ -28,7 +28,6 @@ from dpforest.cli.options import (
 from dpforest.common.files import check_writable, free_place, write_whole
 from dpforest.common.text import shortened
 from dpforest.errors import LeakWarning, MissingExtraError, NothingLearntWarning, OutputError, ParameterError
-from dpforest.schema import Classes, Schema
 
 SECONDS_TO_CONNECT = 10
 
@@ -77,6 +76,7 @@ def fit(
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
     from dpforest.records.doors import is_database
     from dpforest.records.people import check_id_column
+    from dpforest.schema import Classes, Schema
     from dpforest.schema.patterns import expanded
 
     facts = Schema.from_file(schema)

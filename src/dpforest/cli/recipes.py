@@ -20,7 +20,6 @@ from dpforest.cli.console import output, print_json, say, show_table, steps
 from dpforest.cli.options import AsJson, Delta, ReadAs, RecipeName, SchemaFile, named_recipe, opened, takes_format
 from dpforest.common.files import write_whole
 from dpforest.errors import NothingLearntWarning, ParameterError
-from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 if TYPE_CHECKING:
     from dpforest.parts.recipe import Recipe
@@ -126,6 +125,7 @@ def plan(
 
     Example: [bold]dpforest plan --schema adult.schema.json --epsilon 1 --rows 50000[/bold]
     """
+    from dpforest.schema import Schema
     from dpforest.show.plan import explain
 
     facts, chosen = Schema.from_file(schema), named_recipe(recipe)
@@ -189,6 +189,7 @@ def _module(name: str, room: str) -> Any:
 def _ledger(recipe: "Recipe", epsilon: float) -> Any:
     """The ledger of a fit on an empty table with five features; what is charged does not depend on rows."""
     from dpforest.estimators import DPForestClassifier, DPForestRegressor
+    from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
     numeric = {f"number {index}": Numeric(0, 1) for index in (1, 2, 3)}
     listed = {f"category {index}": Categorical(("a", "b", "c")) for index in (1, 2)}

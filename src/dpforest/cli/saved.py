@@ -16,7 +16,6 @@ from dpforest.common.files import check_writable, read_entries, read_whole, writ
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import cell, one_line
 from dpforest.errors import OutputError, ParameterError
-from dpforest.privacy.composition import entries
 
 MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32
 
@@ -122,6 +121,7 @@ def ledger(
     """
     from dpforest.estimators import load_model
     from dpforest.model.file import model_digest
+    from dpforest.privacy.composition import entries
 
     loaded = load_model(model)
     charges = loaded.ledger_

@@ -14,11 +14,6 @@ from dpforest.cli.options import TABLE, AsJson, ReadAs, check_ending, opened, ta
 from dpforest.common.files import write_whole
 from dpforest.common.text import counted, listed_names, shortened
 from dpforest.errors import ParameterError, SchemaError
-from dpforest.schema import UNFILLED, Schema, read_schema_file, unfilled
-from dpforest.schema import draft as drafting
-from dpforest.schema.patterns import columns_of_patterns, expanded
-from dpforest.schema.schema import json_text
-from dpforest.schema.words import format_words, how_found, in_words, is_id_name, unit_words, unknowns
 
 NOT_PRIVATE = "Exact counts of the rows, not private: for whoever holds the table, not for publication."
 
@@ -41,6 +36,10 @@ def draft(
     from dpforest.records.columns import near_name
     from dpforest.records.doors import short_name, shown_address
     from dpforest.records.recognise import like_ids, recognise
+    from dpforest.schema import draft as drafting
+    from dpforest.schema import unfilled
+    from dpforest.schema.schema import json_text
+    from dpforest.schema.words import format_words
 
     out = out or Path(f"{short_name(table)}.schema.toml")
     writers = {".toml": drafting.toml_draft, ".json": json_text}
@@ -105,6 +104,8 @@ def check(
     """
     from dpforest.records.doors import hint
     from dpforest.records.recognise import like_ids
+    from dpforest.schema import Schema, read_schema_file, unfilled
+    from dpforest.schema.words import is_id_name
 
     content = read_schema_file(schema)
     report: dict[str, Any] = {"to_fill_in": [], "missing_columns": [], "unused_columns": []}
@@ -142,6 +143,8 @@ def check(
 
 def _refuse_open(content: Any, open_entries: list[str]) -> None:
     """Say what is still to be filled in, and how columns will be read, as far as that is known."""
+    from dpforest.schema import UNFILLED, Schema
+
     is_open = any(entry.startswith("target.") for entry in open_entries)
     if is_open:  # a target that stands for one that is not known yet
         content = content | {
@@ -166,6 +169,8 @@ def _show_like_ids(names: list[str]) -> None:
 
 def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], list[str]]:
     """The schema for a table, the number of columns of each pattern, columns that the table lacks, and ones not read."""
+    from dpforest.schema.patterns import columns_of_patterns, expanded
+
     given = reader.names()
     found = columns_of_patterns(written, given)
     # A pattern that stands for nothing is a column that the table lacks.
@@ -223,6 +228,8 @@ def _show_counts(seen: dict[str, Any], facts: Any) -> None:
 
 def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
     """Print how each column is read, and what would make the schema sharper; ``is_open`` if the target is not known yet."""
+    from dpforest.schema.words import how_found, in_words, unknowns
+
     rows = []
     for name, part in facts.features.items():
         stands = f" ({counted(patterns[name], 'column')})" if name in patterns else ""
@@ -239,6 +246,8 @@ def _show(facts: Any, patterns: dict[str, int], is_open: bool = False) -> None:
 
 
 def _show_who(facts: Any) -> None:
+    from dpforest.schema.words import format_words, unit_words
+
     if entries := facts.format.to_dict():
         say(f"Text files are read with {format_words(entries)}.")
     say(f"{unit_words(facts)}.")
