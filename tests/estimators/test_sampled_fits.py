@@ -10,15 +10,14 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
-import dp_accounting
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dp_accounting.rdp import RdpAccountant
 from tests.support.crosses import pairwise
 from tests.support.planted import assert_same_forest
+from tests.support.stated import epsilon_of
 from tests.torture.forged import forge
 from typer.testing import CliRunner
 
@@ -97,31 +96,6 @@ with_and_without_delta = pytest.mark.parametrize("delta", [0.0, 1e-6])
 
 
 # --- what is spent ----------------------------------------------------------------------------------------------------
-
-
-def epsilon_of(document):
-    """The loss on the table from a printed ledger, by another accountant: what the charges of a sample cost inside of it,
-    then log(1 + q (exp(e) - 1)) at delta / q."""
-    total, rows = 0.0, document["rows_of_unit"]
-    for book in document["books"]:
-        share, root = book.get("sample_share", 1.0), book["root"]
-        inside = math.fsum(map(_cost, root["children"]))
-        if book["unit"] == "epsilon":
-            inside *= rows
-        else:
-            accountant = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 100_000))
-            accountant.compose(dp_accounting.ZCDpEvent(rows**2 * inside))
-            inside = accountant.get_epsilon(min(book["delta"] / share, 0.01) - book.get("threshold_delta", 0.0))
-        total += math.log1p(share * math.expm1(inside))
-    return total
-
-
-def _cost(entry):
-    if "scope" not in entry:
-        return entry["amount"]
-    costs = [_cost(child) for child in entry["children"]]
-    inside = max(costs) if entry["kind"] == "parallel" else math.fsum(costs)
-    return entry["copies"] * (math.expm1(inside) if entry["kind"] == "bootstrap" else inside)
 
 
 @each_model
