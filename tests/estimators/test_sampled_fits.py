@@ -15,16 +15,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.cli.command import done
 from tests.support.crosses import pairwise
 from tests.support.planted import assert_same_forest
 from tests.support.stated import epsilon_of
 from tests.torture.forged import forge
-from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.cli.console import output
-from dpforest.cli.main import commands
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
@@ -271,19 +270,13 @@ def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(tmp_path):
 # --- what people see --------------------------------------------------------------------------------------------------
 
 
-def said(*arguments):
-    done = CliRunner().invoke(commands, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zCDP", "zCDP, rows measured"])
 def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "width", 300)
     model, path, page = model_of(name), tmp_path / "model.dpf", tmp_path / "report.html"
     model.save(path)
-    shown, found = " ".join(said("ledger", path).split()), json.loads(said("ledger", path, "--json"))["books"]
+    shown, found = " ".join(done("ledger", path).split()), json.loads(done("ledger", path, "--json"))["books"]
     share, book = float(model.ledger_.sample_share), model.ledger_.books[-1]
     about = f"on a secret sample of {share:.3g} of the records"
     assert f"Book {len(found)}: {book.accountant.unit} = {book.total:.6g} {about}, stated as epsilon = " in shown
@@ -296,7 +289,7 @@ def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, m
     assert NOTE in twin
     assert Ledger.from_dict(json.loads(twin)["whole_ledger"]) == model.ledger_
     assert about in twin  # also where the loss is said to add up, for charges of a sample add up to more
-    said("report", path, "--out", page)
+    done("report", path, "--out", page)
     assert NOTE in page.read_text()
 
 
