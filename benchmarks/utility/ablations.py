@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpforest.growing.linear import Linear, Order
+from dpforest.growing.linear import LinearScore, Order
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import MaxOperator, SquaredError
@@ -69,9 +69,9 @@ def _never_one(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
 def _no_score(facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
     recipe = plan_forest(facts, n_trees, depth)
     steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
-    if not any(isinstance(step, Linear | Order) for step in steps):
+    if not any(isinstance(step, LinearScore | Order) for step in steps):
         return recipe
-    if isinstance(steps[-1], Linear | Order):
+    if isinstance(steps[-1], LinearScore | Order):
         return replace(_one_tree(facts, n_trees, depth), without_delta=recipe.without_delta)
     phases = [step for step in steps if isinstance(step, Phase) and step.parts.get("depth") != 0]
     left = sum(phase.share for phase in phases)

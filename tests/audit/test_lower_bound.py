@@ -18,7 +18,7 @@ from tests.support.chances import FAILURE, at_most, seed_coins
 from dpforest import DPForestClassifier, DPSearchCV, list_recipes
 from dpforest.audit import RACE, SearchSubject
 from dpforest.audit.cases import pairs_for
-from dpforest.audit.fits import CANDIDATE, Column, Observations, finest_bits, observe
+from dpforest.audit.fits import CANDIDATE, Observable, Observations, finest_bits, observe
 from dpforest.audit.lower_bound import Limits, find_event, largest_shares, least_shares, lower_bound
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError
@@ -101,7 +101,7 @@ def noisy(count, epsilon, n_fits, rng):
 
 def seen_by(seed, epsilon, n_fits):
     rng = np.random.default_rng(seed)
-    columns = tuple(Column(name) for name in ("count", "whole", "u", "v", "w", "x"))
+    columns = tuple(Observable(name) for name in ("count", "whole", "u", "v", "w", "x"))
     return Observations(columns, noisy(0, epsilon, n_fits, rng), noisy(1, epsilon, n_fits, rng))
 
 
@@ -141,14 +141,17 @@ def test_luck_on_the_first_half_is_not_believed():
 
 def test_tables_that_look_the_same_give_no_bound():
     rows = np.ones((50, 2))
-    found = find_event(Observations((Column("one"), Column("two")), rows, rows), 0.0, 0.999)
+    found = find_event(Observations((Observable("one"), Observable("two")), rows, rows), 0.0, 0.999)
     assert str(found.event) == "anything"
     assert found.test(Observations((), rows, rows), 0.0, 0.999)[1] == (50, 50)
 
 
 def test_a_conjunction_is_found_and_said_in_words():
     rng = np.random.default_rng(3)
-    columns = (Column("root", {0.0: "splits on 'a'", 1.0: "splits on 'b'"}), Column("count of class 1 at the record's leaf"))
+    columns = (
+        Observable("root", {0.0: "splits on 'a'", 1.0: "splits on 'b'"}),
+        Observable("count of class 1 at the record's leaf"),
+    )
     without = np.column_stack([rng.integers(0, 2, 2_000), rng.integers(-3, 4, 2_000)]).astype(float)
     with_record = without[(without[:, 0] == 0) | (without[:, 1] > 0)]
     seen = Observations(columns, without[: len(with_record)], with_record)

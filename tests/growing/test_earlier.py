@@ -23,7 +23,7 @@ from dpforest import (
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.growing.earlier import MOST_SCORE, additive, follow, in_steps
-from dpforest.growing.linear import Linear
+from dpforest.growing.linear import LinearScore
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import MaxOperator
@@ -240,11 +240,11 @@ def test_recipes_whose_trees_do_not_follow_one_another_refuse(parameters, match)
 
 
 def test_steps_that_do_not_look_at_what_trees_get_wrong_refuse():
-    step = Linear(0.5, looks=(0.3, 0.3), choice=0.3)
+    step = LinearScore(0.5, looks=(0.3, 0.3), choice=0.3)
     parts = {"criterion": MaxOperator(), "vote": LogShares(1.0), "n_trees": 1, "tasks": ("classification",)}
     recipe = recipe_of(**parts, stages=Sequential((Phase(0.5, 1), step)))
     model = classifier(recipe=recipe, earlier_model=fitted(), n_trees=None)
-    refused(model, ParameterError, "Linear of recipe .* cannot follow")
+    refused(model, ParameterError, "LinearScore of recipe .* cannot follow")
     own = classifier(recipe=replace(recipe, stages=Sequential((Phase(1.0, 1),))), earlier_model=fitted(), n_trees=None)
     assert own.fit(*of_two()).forest_.n_earlier == 5
     assert own.privacy_.own_recipe

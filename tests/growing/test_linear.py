@@ -23,7 +23,7 @@ from dpforest.growing.linear import (
     N_BINS,
     STEPS,
     WIDTH,
-    Linear,
+    LinearScore,
     Order,
     class_weights,
     even_maps,
@@ -56,8 +56,8 @@ ALL_KINDS = {
 }
 NUMBERS = {f"x{k}": Numeric(0, 1) for k in range(4)}
 MIXED = {"x": Numeric(0, 1), "free": Numeric(), "flag": Categorical([0, 1]), "city": Categorical(["a", "b", "c"])}
-SCORE = Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True)
-RULE = Linear(0.5, looks=(0.3, 0.1), choice=0.5, least_signal=0.5, categories=True, rule_depth=2)
+SCORE = LinearScore(0.5, looks=(0.3, 0.3), choice=0.4, categories=True)
+RULE = LinearScore(0.5, looks=(0.3, 0.1), choice=0.5, least_signal=0.5, categories=True, rule_depth=2)
 STEPS_OF_FITS = {"score": SCORE, "two levels": RULE, "one level": replace(RULE, rule_depth=1), "order": Order(0.5)}
 EVERY_STEP = pytest.mark.parametrize("step", STEPS_OF_FITS.values(), ids=STEPS_OF_FITS)
 DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "zCDP"])
@@ -354,7 +354,7 @@ def test_the_second_look_follows_from_the_least_signal():
 
 def test_a_weak_signal_in_thirty_features_is_found_with_an_epsilon_of_one():
     domain = domain_of({f"x{k}": Numeric(0, 1) for k in range(30)})
-    steps = (replace(CONSTANT, share=0.05), Linear(0.95, looks=(0.4, 0.4), choice=0.2))
+    steps = (replace(CONSTANT, share=0.05), LinearScore(0.95, looks=(0.4, 0.4), choice=0.2))
     found = []
     for seed in range(6):
         codes, labels = linear_table(3_000, 30, 0.4, seed)
@@ -394,7 +394,7 @@ def test_fits_of_any_number_of_records_are_finite_and_spend_nearly_all_and_no_mo
         assert math.isinf(epsilon) or 0.98 * epsilon < fit.gate.ledger.spent <= epsilon
 
 
-SMALL_LOOKS = Linear(0.5, looks=(0.05, 0.05), choice=0.1)
+SMALL_LOOKS = LinearScore(0.5, looks=(0.05, 0.05), choice=0.1)
 
 
 @DELTAS

@@ -13,7 +13,7 @@ from tests.support.targets import classes
 from dpforest import Categorical, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS
-from dpforest.growing.linear import MOST, STEPS, USUAL, Linear, Order, class_weights, linear_maps
+from dpforest.growing.linear import MOST, STEPS, USUAL, LinearScore, Order, class_weights, linear_maps
 from dpforest.growing.sequential import Ensemble, Phase
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.privacy.amounts import divide
@@ -135,7 +135,7 @@ def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_ask
 # --- its trees ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("steps", [(ORDER,), (ORDER, TREE), (Linear(0.2, (0.3, 0.3), 0.4), ORDER)])
+@pytest.mark.parametrize("steps", [(ORDER,), (ORDER, TREE), (LinearScore(0.2, (0.3, 0.3), 0.4), ORDER)])
 def test_an_order_without_a_tree_before_it_is_refused_before_anything_is_charged(steps):
     with pytest.raises(ParameterError, match="starts with a tree"):
         ORDER.check(recipe_with(*steps))

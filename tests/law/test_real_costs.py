@@ -18,7 +18,7 @@ from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneC
 from dpforest import Classes, Numeric, Schema
 from dpforest.audit.tape import cost
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.linear import Linear, Order
+from dpforest.growing.linear import LinearScore, Order
 from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
 from dpforest.growing.target import Centres, TargetRange
 from dpforest.parts.allocation import LeavesOnly, Uniform
@@ -47,7 +47,7 @@ CONSTANT = Phase(0.1, 1, {"depth": 0, "allocate": LeavesOnly(), "vote": LogShare
 
 
 def with_score(**parts):
-    score = Linear(**{"share": 0.5, "looks": (0.3, 0.3), "choice": 0.2, "categories": True} | parts)
+    score = LinearScore(**{"share": 0.5, "looks": (0.3, 0.3), "choice": 0.2, "categories": True} | parts)
     return {"stages": Sequential((CONSTANT, score, Phase(0.4, 1))), "leaf": Rotated()}
 
 

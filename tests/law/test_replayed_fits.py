@@ -16,7 +16,7 @@ from tests.support.targets import classes
 
 from dpforest import Classes, Schema, get_recipe, list_recipes
 from dpforest.growing.choosing import FeatureFirst, Medians
-from dpforest.growing.linear import Linear, Order
+from dpforest.growing.linear import LinearScore, Order
 from dpforest.growing.sequential import Phase
 from dpforest.parts.allocation import EveryQuery, Uniform
 from dpforest.parts.criteria import EntropyCount, WeightedMajority
@@ -131,11 +131,11 @@ def test_parts_of_the_catalogue_keep_their_claims_in_any_company(parts, delta):
 
 
 SCORES = {
-    "same map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=-math.inf),
-    "even map": Linear(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=math.inf, categories=True),
-    "by the signal": Linear(0.5, looks=(0.3, 0.3), choice=0.4, categories=True),
-    "rule of one level": Linear(0.5, looks=(0.3, 0.1), choice=0.5, categories=True, rule_depth=1),
-    "rule of two levels": Linear(0.5, looks=(0.3, 0.1), choice=0.5, rule_depth=2),
+    "same map": LinearScore(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=-math.inf),
+    "even map": LinearScore(0.5, looks=(0.3, 0.3), choice=0.4, least_signal=math.inf, categories=True),
+    "by the signal": LinearScore(0.5, looks=(0.3, 0.3), choice=0.4, categories=True),
+    "rule of one level": LinearScore(0.5, looks=(0.3, 0.1), choice=0.5, categories=True, rule_depth=1),
+    "rule of two levels": LinearScore(0.5, looks=(0.3, 0.1), choice=0.5, rule_depth=2),
     "order": Order(0.5),
 }
 

@@ -10,7 +10,7 @@ from tests.support.crosses import pairwise
 
 from dpforest import Bounded, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.forest.bands import NORMAL_95
-from dpforest.model.effects import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, ValuePart
 from dpforest.model.importances import EVENLY, importance_rows, importances_of
 
 FEATURES = {"signal": Numeric(0, 1), "noise1": Numeric(0, 1), "noise2": Numeric(0, 1)}
@@ -94,7 +94,7 @@ def effect(name, values, noise):
     """An effect of equal parts, with the standard deviation of its noise; None if that is not known."""
     values, n = np.asarray(values, dtype=float), len(values)
     bands = None if noise is None else (NORMAL_95 * noise,)
-    parts = tuple(Part(str(index), "range", 1 / n, (float(value),), bands) for index, value in enumerate(values))
+    parts = tuple(ValuePart(str(index), "range", 1 / n, (float(value),), bands) for index, value in enumerate(values))
     stands_out = None if noise is None else bool((np.abs(values) > 3 * noise).any())
     return Effect(name, "number", float(np.sqrt(np.square(values).mean())), stands_out, parts)
 
@@ -134,7 +134,7 @@ def test_effects_within_noise_or_of_unknown_noise_are_worth_nothing_for_sure(mon
 
 
 def test_an_interaction_is_divided_by_what_its_columns_do_alone():
-    sides = tuple(tuple(Part(word, "range", 0.5, (), None) for word in "ab") for _ in range(2))
+    sides = tuple(tuple(ValuePart(word, "range", 0.5, (), None) for word in "ab") for _ in range(2))
     values = np.array([[[2.0], [-2.0]], [[-2.0], [2.0]]])
     pair = Interaction(("signal", "noise1"), 2.0, True, sides, values, np.full((2, 2, 1), NORMAL_95 * 0.5))
     taken, even = 4 - 0.25, EVENLY * 4

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -103,21 +102,15 @@ def test_leaves_only_gives_everything_to_the_leaves():
         assert plan.counts == (0.0, 0.0, 0.0, amount)
 
 
-def test_uniform_gives_each_level_and_the_leaves_the_same():
-    assert per_level(Uniform().plan(1.0, 4)) == pytest.approx([0.2] * 5, rel=1e-12)
+SERIES = [
+    (Uniform(), (1, 1, 1, 1)), (Geometric(ratio=3.0), (1, 3, 9, 27)), (Geometric(ratio=0.5), (8, 4, 2, 1)),
+    (Arithmetic(step=0.25), (4, 5, 6, 7)), (Arithmetic(step=4.0), (1, 5, 9, 13)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("ratio", [0.5, 1.0, 2 ** (1 / 3), 3.0])
-def test_geometric_multiplies_by_its_ratio_from_level_to_level(ratio):
-    series = per_level(Geometric(ratio=ratio).plan(2.0, 5))
-    assert [after / before for before, after in pairwise(series)] == pytest.approx([ratio] * 5)
-
-
-@pytest.mark.parametrize("step", [0.0, 0.25, 1.0, 4.0])
-def test_arithmetic_adds_the_same_part_of_the_first_share_from_level_to_level(step):
-    series = per_level(Arithmetic(step=step).plan(2.0, 5))
-    steps = [after - before for before, after in pairwise(series)]
-    assert steps == pytest.approx([step * series[0]] * 5, abs=1e-12)
+@pytest.mark.parametrize(("allocation", "series"), SERIES, ids=str)
+def test_levels_and_leaves_are_in_the_proportions_of_their_series(allocation, series):
+    assert per_level(allocation.plan(2.0, 3)) == pytest.approx([2.0 * part / sum(series) for part in series], rel=1e-12)
 
 
 def dong_layer(i, epsilon, q, d, h):

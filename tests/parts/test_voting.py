@@ -45,30 +45,24 @@ def prediction(vote, record, forest=None):
     return replace(forest, votes=vote.votes(forest)).vote(np.array([record], dtype=np.uint8).T)[0]
 
 
-def test_majority_gives_each_tree_one_vote_for_the_commonest_class():
-    np.testing.assert_allclose(prediction(Majority(), LOW), [1, 1, 0])
-    # Of two classes that are equally common, the one that leads at the parent.
-    np.testing.assert_allclose(prediction(Majority(), HIGH), [0, 1, 1])
+# Of two classes that are equally common in a leaf, the one that leads at the parent has the majority.
+BY_HAND = [
+    (Majority(), [1, 1, 0], [0, 1, 1]),
+    (MeanOfShares(), [0.6, 0.3 + 1, 0.1], [0.2 + 0.4, 0.2 + 0.4, 0.6 + 0.2]),
+    (PooledMargins(), [6, 3 + 2, 1], [1 + 2, 1 + 2, 3 + 1]),
+    (ConfidenceWeighted(), [0.6, 1, 0], [0, 0.4, 0.6]),
+]
 
 
-def test_mean_of_shares_adds_the_class_shares_of_the_leaves():
-    np.testing.assert_allclose(prediction(MeanOfShares(), LOW), [0.6, 0.3 + 1, 0.1], atol=1e-8)
-    np.testing.assert_allclose(prediction(MeanOfShares(), HIGH), [0.2 + 0.4, 0.2 + 0.4, 0.6 + 0.2], atol=1e-8)
-
-
-def test_pooled_margins_let_full_leaves_weigh_more():
-    np.testing.assert_allclose(prediction(PooledMargins(), LOW), [6, 3 + 2, 1], atol=1e-7)
-    np.testing.assert_allclose(prediction(PooledMargins(), HIGH), [1 + 2, 1 + 2, 3 + 1], atol=1e-7)
+@pytest.mark.parametrize(("vote", "low", "high"), BY_HAND, ids=str)
+def test_votes_of_two_trees_are_those_by_hand(vote, low, high):
+    np.testing.assert_allclose(prediction(vote, LOW), low, atol=1e-7)
+    np.testing.assert_allclose(prediction(vote, HIGH), high, atol=1e-7)
 
 
 def test_a_leaf_that_seems_empty_weighs_as_one_record_in_pooled_margins():
     forest = two_trees()
     np.testing.assert_allclose(PooledMargins().votes(forest)[6], forest.shares[6])
-
-
-def test_confidence_weighted_gives_the_commonest_class_its_share():
-    np.testing.assert_allclose(prediction(ConfidenceWeighted(), LOW), [0.6, 1, 0], atol=1e-8)
-    np.testing.assert_allclose(prediction(ConfidenceWeighted(), HIGH), [0, 0.4, 0.6], atol=1e-8)
 
 
 @FIXED

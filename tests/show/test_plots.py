@@ -24,7 +24,7 @@ from dpforest import Categorical, Classes, Date, DPForestClassifier, DPSearchCV,
 from dpforest.common.text import BAND_MEANS, TIMES, brief, count_words, in_brackets, percent, share_words
 from dpforest.errors import DPForestError, LeakWarning, ParameterError
 from dpforest.evaluation import evaluate_privately
-from dpforest.model.effects import Effect, Effects, Part
+from dpforest.model.effects import Effect, Effects, ValuePart
 from dpforest.model.importances import importances_of
 from dpforest.model.signal import Signal
 from dpforest.privacy.accountants import make_accountant
@@ -323,7 +323,7 @@ def test_hostile_names_and_several_classes_are_drawn():
 
 
 def parts(*ends, weight=0.2):
-    return tuple(Part(f"{a} to < {b}", "range", weight, (0.0,), None, a, b) for a, b in pairwise(ends))
+    return tuple(ValuePart(f"{a} to < {b}", "range", weight, (0.0,), None, a, b) for a, b in pairwise(ends))
 
 
 AXES = {
@@ -362,7 +362,7 @@ def test_words_along_axes_are_short_and_months_have_names():
     assert [short_words(part) for part in (first, inner)] == ["< 0.0572", "0.0572"]
     month = axis_of(Effect("day (month)", "whole number", 1.0, None, parts(1.0, 5.0, 12.0)))
     assert [words for _, words in month.ticks] == ["Jan", "Apr", "Jul", "Oct"]
-    rows = [Part(word, "category", 0.2, (), None) for word in ("a", "b", "c", "other", "missing")]
+    rows = [ValuePart(word, "category", 0.2, (), None) for word in ("a", "b", "c", "other", "missing")]
     assert labelled(rows, 4, 9) == [0, 1, 2, 3, 4]
     assert labelled(parts(*map(float, range(17))), 4, 9) == [0, 5, 10, 15]
 

@@ -30,7 +30,7 @@ PILOT, FITS = "pilot fits", "fits"
 
 
 @dataclass(frozen=True)
-class Column:
+class Observable:
     """A number read off each fit. With ``labels`` it stands for one of a few values without an order."""
 
     name: str
@@ -50,7 +50,7 @@ class Column:
 class Observations:
     """Numbers of fits: ``without`` and ``with_record`` ``(n_fits, n_columns)`` of the smaller and the larger table."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Observable, ...]
     without: np.ndarray
     with_record: np.ndarray
 
@@ -106,7 +106,7 @@ def _joined(chunks: Sequence[Numbers]) -> Observations:
         np.array([[row.get(name, np.nan) for name in names] for rows, _ in half for row in rows])
         for half in (chunks[: len(chunks) // 2], chunks[len(chunks) // 2 :])
     )
-    return Observations(tuple(Column(name, labels.get(name)) for name in names), *halves)
+    return Observations(tuple(Observable(name, labels.get(name)) for name in names), *halves)
 
 
 def _fits(subject: Subject, pair: Pair, larger: bool, n_fits: int) -> Numbers:

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from sklearn.ensemble import RandomForestClassifier
 
 from dpforest.audit.cases import Pair, pairs_for
-from dpforest.audit.fits import Column, Observations, fit, observe, succeeded
+from dpforest.audit.fits import Observable, Observations, fit, observe, succeeded
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError
 
@@ -156,7 +156,7 @@ class Condition:
     index: int
     relation: str
     value: float
-    column: Column
+    column: Observable
 
     def happens(self, rows: np.ndarray) -> np.ndarray:
         """Which fits show it: a mask ``(n_fits,)`` for numbers ``(n_fits, n_columns)``."""
@@ -186,7 +186,7 @@ class All:
 
 
 @dataclass(frozen=True)
-class Score:
+class ScoreEvent:
     """The event that a learned score, times ``sign``, reaches a threshold."""
 
     model: Any
@@ -205,7 +205,7 @@ class Score:
 class Found:
     """An event, the table that makes it likelier, and a lower bound on epsilon from the fits of its discovery."""
 
-    event: All | Score
+    event: All | ScoreEvent
     with_record: bool
     epsilon: float
 
@@ -302,7 +302,7 @@ class _Search:
         return np.bitwise_count(together).sum(axis=1, dtype=np.int64)
 
 
-def _conditions(index: int, column: Column, values: np.ndarray) -> Iterator[Condition]:
+def _conditions(index: int, column: Observable, values: np.ndarray) -> Iterator[Condition]:
     """Conditions on a column to try: its frequent values and, where values are in order, thresholds; the plainest first."""
     known = values[~np.isnan(values)]
     distinct, numbers = np.unique(known, return_counts=True)
@@ -337,7 +337,7 @@ def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:
         hits, other_hits = (len(part) - np.searchsorted(part, thresholds) for part in (likelier, other))
         limits = Limits(len(likelier), len(other), delta, 1 - (1 - confidence) / len(thresholds))
         bounds = limits.epsilon(hits, other_hits)
-        found.append(Found(Score(model, sign, float(thresholds[bounds.argmax()])), with_record, float(bounds.max())))
+        found.append(Found(ScoreEvent(model, sign, float(thresholds[bounds.argmax()])), with_record, float(bounds.max())))
     return found
 
 

@@ -28,7 +28,7 @@ class Diverged(Exception):
 
 
 @dataclass(frozen=True)
-class Run:
+class MechanismRun:
     """One run of a mechanism: what it was handed, the rate or variance it ran at, and what it released."""
 
     mechanism: str
@@ -68,7 +68,7 @@ class Query:
     times: int = 1  # how often the extra record is in the bootstrap that is asked about
     delta: float = 0.0  # what was stated of a list, for texts that only one of the tables has
     drawn: Fraction = Fraction(1)  # the share of the secret sample that was drawn before
-    runs: list[Run] = field(default_factory=list)
+    runs: list[MechanismRun] = field(default_factory=list)
     n_charges: int = 0
 
     @property
@@ -171,7 +171,7 @@ class Tape:
             released = there[len(runs)].released.copy()
         assert self.ledger is not None
         n_charges, mask = self.ledger.n_entries - self._n_before, None if valid is None else np.array(valid)
-        runs.append(Run(mechanism, spread, np.array(values), mask, released, n_charges, sizes=sizes))
+        runs.append(MechanismRun(mechanism, spread, np.array(values), mask, released, n_charges, sizes=sizes))
         return released
 
     def name(
@@ -193,7 +193,9 @@ class Tape:
             named = dict(zip(there[0].named, there[0].released.tolist(), strict=True))
         texts, n_charges = tuple(sorted(counts)), self.ledger.n_entries - self._n_before
         values, released = (np.array([*found], dtype=np.int64) for found in (map(counts.get, texts), named.values()))
-        self._asking.runs.append(Run(mechanism, spread, values, None, released, n_charges, texts, least, tuple(named)))
+        self._asking.runs.append(
+            MechanismRun(mechanism, spread, values, None, released, n_charges, texts, least, tuple(named))
+        )
         return named
 
     @property
@@ -320,7 +322,7 @@ def _asked_at() -> str:
     return f"{shown}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
-def chance_of_one_table(one: Run, two: Run) -> float:
+def chance_of_one_table(one: MechanismRun, two: MechanismRun) -> float:
     """The chance that a list names a value of one table alone; 0 for other releases."""
     alone = one.counts.keys() ^ two.counts.keys()
     return sum(
@@ -328,7 +330,7 @@ def chance_of_one_table(one: Run, two: Run) -> float:
     )
 
 
-def _tail(run: Run, least: int) -> float:
+def _tail(run: MechanismRun, least: int) -> float:
     """The probability that the noise of a run is at least ``least``."""
     spread = float(run.spread)
     reach = 40 / spread if run.mechanism == "geometric" else 40 * math.sqrt(spread)
@@ -346,7 +348,7 @@ def cost(one: Query, two: Query) -> Fraction:
     return sum(costs, Fraction(0)) / max(one.times, two.times)
 
 
-def _run_cost(before: Run, after: Run, unit: str) -> Fraction:
+def _run_cost(before: MechanismRun, after: MechanismRun, unit: str) -> Fraction:
     """The loss by the move of a mechanism's input, at its rate or variance.
 
     By the law of the mechanism, not by the stated bound: the spread of the moves among the candidates of a node for a

@@ -221,7 +221,7 @@ SLOPE_OF_RULE = 0.7
 
 
 @dataclass(frozen=True)
-class Linear(SequenceStep):
+class LinearScore(SequenceStep):
     """Two looks at all features together, the second guided by the first, and a choice between their rules.
 
     If the first look stands out of its noise by ``least_signal``, the second is at the same map, and both are averaged; else
@@ -359,8 +359,8 @@ class Order(SequenceStep):
     Privacy:
         Claim: costs ``amount``.
         Because: which class is the commonest follows from the first tree, which is released. It and the rest are two
-            classes, of which a record has one, so the look is a look of ``Linear``.
-        Assumes: as ``Linear``; a tree comes before it.
+            classes, of which a record has one, so the look is a look of ``LinearScore``.
+        Assumes: as ``LinearScore``; a tree comes before it.
     """
 
     share: float

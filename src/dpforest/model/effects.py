@@ -24,7 +24,7 @@ from dpforest.schema.domain import Domain
 
 
 @dataclass(frozen=True)
-class Part:
+class ValuePart:
     """Some values of a feature that the model treats alike: ``lower <= value < upper``, a category, or missing."""
 
     words: str
@@ -44,7 +44,7 @@ class Effect:
     kind: str  # "number", "whole number", "date" or "category"
     strength: float  # the standard deviation of the effect over the records, by released weights
     stands_out: bool | None  # whether some effect is over three standard deviations of its noise; None if that is not known
-    parts: tuple[Part, ...]
+    parts: tuple[ValuePart, ...]
     left_out: int = 0  # values of a long list for which no effect was worked out
 
 
@@ -55,7 +55,7 @@ class Interaction:
     features: tuple[str, str]
     strength: float
     stands_out: bool | None
-    parts: tuple[tuple[Part, ...], tuple[Part, ...]]  # of each feature; their effects are left empty
+    parts: tuple[tuple[ValuePart, ...], tuple[ValuePart, ...]]  # of each feature; their effects are left empty
     effects: np.ndarray  # (n_parts of the first, n_parts of the second, n_outputs)
     bands: np.ndarray | None
 
@@ -213,7 +213,7 @@ class _Maker:
     def _deviations(self, terms: list[Term]) -> np.ndarray | None:
         return None if self.response is None else deviations(self.dependence, self.response, terms)
 
-    def _parts(self, curve: _Curve, noise: np.ndarray | None) -> Iterator[Part]:
+    def _parts(self, curve: _Curve, noise: np.ndarray | None) -> Iterator[ValuePart]:
         """The parts of a feature, see ``_runs``."""
         feature, place = curve.groups.feature, np.full(len(curve.groups), -1)
         place[curve.chosen] = np.arange(len(curve.chosen))
@@ -227,14 +227,14 @@ class _Maker:
             if groups[0] < 0:
                 continue
             mean = weights / weights.sum() if weights.sum() > 0 else np.full(len(groups), 1 / len(groups))
-            yield Part(
+            yield ValuePart(
                 **_described(self.domain, feature, start, stop),
                 share=float(weights.sum()),
                 effects=tuple((mean @ curve.values[groups]).tolist()),
                 bands=None if noise is None else tuple((NORMAL_95 * noise[groups].max(axis=0)).tolist()),
             )
 
-    def _cells(self, curve: _Curve, shown: np.ndarray) -> Iterator[Part]:
+    def _cells(self, curve: _Curve, shown: np.ndarray) -> Iterator[ValuePart]:
         """A part for each of some groups, from its first code until that of the next one."""
         feature, groups = curve.groups.feature, curve.chosen[shown]
         n_bins, codes = int(self.domain.n_values[feature]), curve.groups.codes[groups].tolist()
@@ -246,7 +246,7 @@ class _Maker:
             else:
                 named = _described(self.domain, feature, code, code + 1)
                 named["words"] += f" and {n_alike[index] - 1} more" if n_alike[index] > 1 else ""
-            yield Part(**named, share=float(curve.weights[group]), effects=(), bands=None)
+            yield ValuePart(**named, share=float(curve.weights[group]), effects=(), bands=None)
 
     def interactions(self, curves: dict[int, _Curve], most: int) -> list[Interaction]:
         """The strongest interactions, among pairs of features of different columns that some path asks for."""

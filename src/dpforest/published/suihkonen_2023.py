@@ -87,7 +87,7 @@ class Offers:
 
 
 @dataclass(frozen=True)
-class Split:
+class HalvingSplit:
     """A chosen split of one feature, and which records of the node it sends to child 0."""
 
     feature: int
@@ -135,7 +135,7 @@ class Grower:
         rest = tuple(value for value in range(feature.n_values + 2) if value != split.value)
         return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
 
-    def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:
+    def _choose(self, records: np.ndarray, used: frozenset[int]) -> HalvingSplit | None:
         """A split of one of K random features; None if no feature is left with two values."""
         columns = enumerate(self.part.columns)
         left = [feature for feature, column in columns if feature not in used and not _is_constant(column[records])]
@@ -146,12 +146,12 @@ class Grower:
         errors = np.array([squared_error(self.targets[records], split.first) for split in splits])
         return splits[exponential_choice(-errors, self.budgets.feature_rate, self.rng)]
 
-    def _halve(self, feature: int, records: np.ndarray) -> Split:
+    def _halve(self, feature: int, records: np.ndarray) -> HalvingSplit:
         """A split of one feature, drawn so that it halves the records as well as possible."""
         column, part = self.part.columns[feature][records], self.part.features[feature]
         offers = Offers.of(column, part)
         value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
-        return Split(feature, value, column == value if isinstance(part, Categorical) else column < value)
+        return HalvingSplit(feature, value, column == value if isinstance(part, Categorical) else column < value)
 
     def _leaf(self, class_counts: np.ndarray) -> Node:
         """A leaf with one record of the drawn label."""

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from dpforest.growing.learnt import LearnedGrid
-from dpforest.growing.linear import STEPS, Linear, Order
+from dpforest.growing.linear import STEPS, LinearScore, Order
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential, SequentialMeans
 from dpforest.growing.target import Centres, TargetRange
 from dpforest.mechanisms.noise import MOST_VARIANCE
@@ -177,7 +177,7 @@ def few_rows(product: float, facts: Facts) -> Recipe:
         tree = replace(one_tree((1 - ORDER) * product, facts), vote=LogShares(1.0))
         return replace(tree, stages=Sequential((Phase(1 - ORDER, 1), Order(ORDER))))
     depth = next(depth for below, depth in RULE_DEPTHS.items() if product < below)
-    score = Linear(0.97, looks=(0.2, 0.05), choice=0.7, least_signal=0.5, categories=True, rule_depth=depth)
+    score = LinearScore(0.97, looks=(0.2, 0.05), choice=0.7, least_signal=0.5, categories=True, rule_depth=depth)
     recipe = sequential(PURE_TWO_CLASSES[0], facts, None, None)
     return replace(recipe, stages=Sequential((_constant(0.03), score)), n_trees=1, depth=depth)
 
@@ -205,7 +205,7 @@ def _linear(facts: Facts) -> tuple[SequenceStep, ...]:
     look = min(max(25 * facts.n_numeric / signal, 0.005), 0.07 if facts.delta > 0 else 0.2)
     choice = min(max(200 / signal, 0.005), 0.06)
     share = 2 * look + choice
-    return (_constant(choice / 3), Linear(share, looks=(look / share, look / share), choice=choice / share))
+    return (_constant(choice / 3), LinearScore(share, looks=(look / share, look / share), choice=choice / share))
 
 
 def sequential(shape: Shape, facts: Facts, n_trees: int | None, depth: int | None) -> Recipe:
@@ -381,7 +381,7 @@ def _has_room(recipe: Recipe, facts: Facts, n_trees: int) -> bool:
     phases = recipe.stages.phases if isinstance(recipe.stages, Sequential) else (Phase(1.0, n_trees),)
     for phase in phases:
         own, square = rho * phase.share, float(LARGEST_SQUARE)
-        if isinstance(phase, Linear):
+        if isinstance(phase, LinearScore):
             own, square = own * min(phase.looks), MOST_MARGINAL_TREES * float(STEPS * MOST_WEIGHT) ** 2
         elif isinstance(phase, Phase):
             step = replace(recipe, **phase.parts)

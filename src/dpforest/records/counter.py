@@ -26,7 +26,6 @@ KEPT_CELLS = 1 << 22
 LANES = 8  # numbers that a processor adds at once
 MOST_COPIES = 15  # the most times that a bootstrap draws a record
 # First node, features, routes, first children and runs of wide features of splits that records follow; see ``descend``.
-Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 Moves = tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 NONE = np.empty(0, dtype=np.int64)
 # Of the types that splits have, or kernels would be compiled for others too.
@@ -144,7 +143,8 @@ class MemoryCounter(Guarded):
     def _forget(self) -> None:
         """Drop kept histograms: records will count differently."""
         self._counted: tuple[int, np.ndarray, np.ndarray] | None = None  # first node, ``wanted`` and counts of a level
-        self._above: tuple[np.ndarray, np.ndarray, Split] | None = None  # of the level above: ``wanted``, counts, splits
+        # Of the level above: ``wanted``, counts, and its splits (features, routes, first children).
+        self._above: tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]] | None = None
 
     @property
     def _positions(self) -> np.ndarray:

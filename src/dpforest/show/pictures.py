@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpforest.common.text import BAND_MEANS, brief
-from dpforest.model.effects import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, ValuePart
 
 MOST_TICKS = 5
 # What holds less than this share of the records sets no scale.
@@ -36,7 +36,7 @@ def reach_of(effects: Sequence[Effect]) -> float:
     return 1.05 * min(max((each.max() for each in ends), default=0.0), 2 * most) or 1.0
 
 
-def ends_of(part: Part) -> np.ndarray:
+def ends_of(part: ValuePart) -> np.ndarray:
     """The effects of a part with the low and the high ends of their bands, ``(3, n_outputs)``."""
     values, bands = np.array(part.effects), np.array(part.bands or 0.0)
     return np.stack([values, values - bands, values + bands])
@@ -49,7 +49,7 @@ def band_words(found: Effects, panels: Sequence[Effect | Interaction]) -> str:
     return f"{means} {why}".strip()
 
 
-def commonest(effect: Effect, most: int) -> tuple[list[Part], int]:
+def commonest(effect: Effect, most: int) -> tuple[list[ValuePart], int]:
     """The parts of an effect that hold most records, in their order, and how many others there are."""
     largest = np.argsort([-part.share for part in effect.parts], kind="stable")[:most]
     return [effect.parts[index] for index in sorted(largest)], max(len(effect.parts) - most, 0) + effect.left_out
@@ -76,7 +76,7 @@ def map_of(pair: Interaction, outputs: Sequence[Any]) -> EffectMap:
 class Axis:
     """Ranges of values side by side, from 0 to 1 along the axis, with ticks."""
 
-    ranges: tuple[Part, ...]
+    ranges: tuple[ValuePart, ...]
     ends: np.ndarray  # (n_ranges + 1,)
     ticks: Ticks
 
@@ -113,7 +113,7 @@ def axis_of(effect: Effect) -> Axis:
     return Axis(tuple(ranges), (scaled(ends) - start) / width, places)
 
 
-def _common(ranges: list[Part]) -> list[Part]:
+def _common(ranges: list[ValuePart]) -> list[ValuePart]:
     """The ranges without those at an end without a bound that hold next to no records."""
     weights = np.cumsum([part.share for part in ranges])
     first = int(np.searchsorted(weights, FAR)) if ranges[0].lower is None else 0
@@ -122,7 +122,7 @@ def _common(ranges: list[Part]) -> list[Part]:
     return ranges[first : max(last, first + 1)]
 
 
-def _ends(ranges: list[Part], is_whole: bool) -> np.ndarray:
+def _ends(ranges: list[ValuePart], is_whole: bool) -> np.ndarray:
     """The ends of ranges; one without a bound is as wide as the others are on average.
 
     A whole number has its place in the middle of its step.
@@ -154,7 +154,7 @@ def _powers(ends: np.ndarray, near: float) -> list[float]:
     ]
 
 
-def _dates(ranges: list[Part], ends: np.ndarray) -> Ticks:
+def _dates(ranges: list[ValuePart], ends: np.ndarray) -> Ticks:
     """Two of the cuts of a date, in words."""
     cuts = {part.upper: part.words.rpartition("< ")[2][:10] for part in ranges[:-1] if part.upper is not None}
     wanted = (ends[0] + place * (ends[-1] - ends[0]) for place in (0.15, 0.75))
@@ -162,7 +162,7 @@ def _dates(ranges: list[Part], ends: np.ndarray) -> Ticks:
     return [(cut, cuts[cut]) for cut in sorted(near)]
 
 
-def short_words(part: Part) -> str:
+def short_words(part: ValuePart) -> str:
     """The lower end of a range in few letters, the upper one of the first, or the words of anything else."""
     if part.kind != "range":
         return part.words
@@ -173,7 +173,7 @@ def short_words(part: Part) -> str:
     return part.words if part.upper is None else f"< {brief(part.upper)}"
 
 
-def labelled(parts: Sequence[Part], most: int, most_categories: int) -> list[int]:
+def labelled(parts: Sequence[ValuePart], most: int, most_categories: int) -> list[int]:
     """Which parts along a map have room for a label: all categories if they are few, else some from end to end."""
     n = len(parts)
     most = n if parts[0].kind != "range" and n <= most_categories else min(most, n if n < most else max(n // 2, 2))

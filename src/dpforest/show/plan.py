@@ -13,7 +13,7 @@ from dpforest.errors import ParameterError, SchemaError
 from dpforest.forest.bands import NORMAL_95
 from dpforest.forest.tree import Forest
 from dpforest.growing.learnt import check_delta
-from dpforest.growing.linear import Linear, Order
+from dpforest.growing.linear import LinearScore, Order
 from dpforest.growing.sequential import Phase, SequenceStep, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.model.signal import Signal
@@ -180,7 +180,7 @@ def _choices(recipe: Recipe, facts: Facts, ledger: Ledger) -> Iterator[Line]:
     before, last = _steps(recipe)
     for step, name in before:
         yield Line(name, str(step.n_trees or "a tree for each feature"), WHY_BEFORE[name])
-    if isinstance(last, Linear):
+    if isinstance(last, LinearScore):
         why = "a tree with a label at each leaf or, if that gets more records right, a cut of the linear score"
         yield Line("rule", f"{counted(last.rule_depth, 'level')} of splits", why)
         yield _cuts(recipe, ledger)
@@ -278,16 +278,16 @@ def _noise(forest: Forest, ledger: Ledger, recipe: Recipe, facts: Facts) -> Iter
 def _steps(recipe: Recipe) -> tuple[list[tuple[SequenceStep, str]], SequenceStep | None]:
     """The steps before the recipe's own trees, each with the name of its trees, and a last one of another kind, if any.
 
-    A last ``Linear`` step ends in a rule in place of trees, and so comes before none; ``Order`` comes after them.
+    A last ``LinearScore`` step ends in a rule in place of trees, and so comes before none; ``Order`` comes after them.
     """
     steps = recipe.stages.phases if isinstance(recipe.stages, Sequential) else ()
-    last = steps[-1] if steps and isinstance(steps[-1], Linear | Order) else None
-    n_own = 0 if isinstance(last, Linear) else 2 if last else 1
+    last = steps[-1] if steps and isinstance(steps[-1], LinearScore | Order) else None
+    n_own = 0 if isinstance(last, LinearScore) else 2 if last else 1
     return [(step, _name(step)) for step in steps[: max(len(steps) - n_own, 0)]], last
 
 
 def _name(step: SequenceStep) -> str:
-    if isinstance(step, Linear):
+    if isinstance(step, LinearScore):
         return "linear score"
     assert isinstance(step, Phase)
     if step.one_feature_each:

@@ -119,7 +119,7 @@ def json_value(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Split:
+class CodeSplit:
     """A feature, and for each of its codes which child a record goes to."""
 
     feature: int
@@ -127,16 +127,16 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Splits:
+class DistinctSplits:
     """The distinct splits, and which of them each node makes, ``(n_nodes,)``; -1 at a leaf."""
 
-    distinct: list[Split]
+    distinct: list[CodeSplit]
     of_node: np.ndarray
 
     @classmethod
-    def of(cls, forest: Forest) -> "Splits":
+    def of(cls, forest: Forest) -> "DistinctSplits":
         """The splits of a forest; raises if one is on a wide feature."""
-        distinct: list[Split] = []
+        distinct: list[CodeSplit] = []
         of_node = np.full(forest.n_nodes, -1, dtype=np.int64)
         for feature in range(forest.domain.n_features):
             nodes = np.flatnonzero(~forest.is_leaf & (forest.features == feature))
@@ -150,7 +150,7 @@ class Splits:
             routes = forest.routes[forest.splits[nodes], : forest.domain.n_codes[feature]]
             rows, indices = np.unique(routes, axis=0, return_inverse=True)
             of_node[nodes] = len(distinct) + indices.reshape(-1)
-            distinct += [Split(feature, row) for row in rows]
+            distinct += [CodeSplit(feature, row) for row in rows]
         return cls(distinct, of_node)
 
 
@@ -177,7 +177,7 @@ def json_text(model: Any, forest: Forest) -> str:
 
 def forest_to_dict(forest: Forest) -> dict[str, Any]:
     """A forest as plain values, ready for JSON: its features with their codes, its distinct splits, its nodes."""
-    splits = Splits.of(forest)
+    splits = DistinctSplits.of(forest)
     return {
         "n_trees": forest.n_trees,
         "depth": forest.depth,
@@ -203,7 +203,7 @@ def _feature(domain: Domain, feature: int) -> dict[str, Any]:
     return content | {"codes": LIST_RULE if part.categories else BUCKET_RULE} if part.by_text else content
 
 
-def _nodes(forest: Forest, splits: Splits) -> list[dict[str, Any]]:
+def _nodes(forest: Forest, splits: DistinctSplits) -> list[dict[str, Any]]:
     conditions = [
         [forest.domain.describe(split.feature, split.routes == child) for child in range(int(split.routes.max()) + 1)]
         for split in splits.distinct

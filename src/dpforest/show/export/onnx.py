@@ -15,7 +15,16 @@ from dpforest.forest.tree import Forest
 from dpforest.schema import SECONDS_OF_DAY, Bounded, Categorical, Classes, Date
 from dpforest.schema.domain import WEEKDAYS, Derived
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
-from dpforest.show.export.json import Splits, is_number, json_value, kind_of, met_cuts, none_code, texts_of, valid_text
+from dpforest.show.export.json import (
+    DistinctSplits,
+    is_number,
+    json_value,
+    kind_of,
+    met_cuts,
+    none_code,
+    texts_of,
+    valid_text,
+)
 
 # Operators of these versions are known to every runtime since 2022.
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -205,7 +214,7 @@ def _text_code(graph: _Graph, feature: int, part: Categorical) -> str:
 
 def _votes(graph: _Graph, forest: Forest, codes: str) -> str:
     """The name of a new tensor with the summed votes of the leaves that records reach, ``(n_records, n_values)``."""
-    splits = Splits.of(forest)
+    splits = DistinctSplits.of(forest)
     routes = [split.routes for split in splits.distinct]
     starts = np.cumsum([0, *map(len, routes)])
     # A leaf is its own only child: behind all routes stand as many zeros as there are codes.

@@ -16,7 +16,16 @@ from dpforest.forest.tree import Forest
 from dpforest.schema import LONGEST_TEXT, SECONDS_OF_DAY, Bounded, Categorical, Date
 from dpforest.schema.domain import Derived, Domain
 from dpforest.schema.grid import FIRST_SECOND, LAST_SECOND
-from dpforest.show.export.json import Split, Splits, is_number, kind_of, met_cuts, none_code, texts_of, valid_text
+from dpforest.show.export.json import (
+    CodeSplit,
+    DistinctSplits,
+    is_number,
+    kind_of,
+    met_cuts,
+    none_code,
+    texts_of,
+    valid_text,
+)
 
 Cases = tuple[list[tuple[int, str]], int]
 ROWS, SCORES = '"dpforest_rows"', '"dpforest_scores"'
@@ -213,12 +222,12 @@ def _count(value: str, cuts: np.ndarray, n_passed: int) -> str:
 
 def _leaves(forest: Forest) -> list[str]:
     """For each tree, the expression for the number of the leaf that a record reaches."""
-    splits = Splits.of(forest)
+    splits = DistinctSplits.of(forest)
     cases = [_cases(split) for split in splits.distinct]
     return [_nested(forest, splits, cases, root) for root in range(forest.n_trees)]
 
 
-def _nested(forest: Forest, splits: Splits, cases: list[Cases], root: int) -> str:
+def _nested(forest: Forest, splits: DistinctSplits, cases: list[Cases], root: int) -> str:
     """The expression for the leaf below a node, written piece by piece: of a deep tree no part is written twice."""
     written: list[str] = []
     left: list[str | int] = [root]  # what is still to be written, the last first: text, or a node
@@ -237,7 +246,7 @@ def _nested(forest: Forest, splits: Splits, cases: list[Cases], root: int) -> st
     return "".join(written)
 
 
-def _cases(split: Split) -> Cases:
+def _cases(split: CodeSplit) -> Cases:
     """Children with their conditions, and the one for all other codes: the child with the longest condition."""
     conditions = {
         child: _condition(split.routes == child, f"c{split.feature}") for child in np.unique(split.routes).tolist()

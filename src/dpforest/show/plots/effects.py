@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.errors import ParameterError, shown
-from dpforest.model.effects import Effect, Effects, Interaction, Part, effects_of
+from dpforest.model.effects import Effect, Effects, Interaction, ValuePart, effects_of
 from dpforest.show import pictures
 from dpforest.show.plots import canvas
 from dpforest.show.plots.canvas import AS_IS, COLOURS, GREY, drawable
@@ -115,7 +115,7 @@ def _curve(ax: Any, effect: Effect, names: list[str], reach: float) -> None:
     ax.set_xticks(*map(list, zip(*ticks, strict=True)), fontsize="small", **AS_IS)
 
 
-def _values(parts: Sequence[Part], index: int) -> tuple[np.ndarray, np.ndarray | None]:
+def _values(parts: Sequence[ValuePart], index: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The effects of some parts on one output, and their bands."""
     bands = [part.bands[index] for part in parts if part.bands is not None]
     return np.array([part.effects[index] for part in parts]), np.array(bands) if len(bands) == len(parts) else None

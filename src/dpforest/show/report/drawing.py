@@ -14,7 +14,7 @@ from markupsafe import Markup
 from dpforest.common.jsonable import to_json
 from dpforest.common.text import MINUS, count_words, decimals, figure, mean_words, share_words, shortened, visible
 from dpforest.forest.bands import NORMAL_95
-from dpforest.model.effects import Effect, Effects, Interaction, Part
+from dpforest.model.effects import Effect, Effects, Interaction, ValuePart
 from dpforest.model.signal import Signal
 from dpforest.schema import Bounded
 from dpforest.schema.domain import Domain
@@ -63,7 +63,7 @@ def signed(value: float, band: float | None) -> str:
 
 def _picture(effect: Effect, reach: float) -> dict[str, Any]:
     """One effect, ready to be written as SVG and as a table: a curve over ranges, or bars of categories."""
-    is_bars, apart, ticks = effect.kind == "category", list[Part](), list[tuple[float, str]]()
+    is_bars, apart, ticks = effect.kind == "category", list[ValuePart](), list[tuple[float, str]]()
     if is_bars:
         parts, n_left = commonest(effect, MOST_BARS)
         middle, unit = (LEFT_OF_BARS + MISSING) / 2, (MISSING - LEFT_OF_BARS) / 2 / reach
@@ -91,7 +91,7 @@ def _picture(effect: Effect, reach: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mark(part: Part, start: float, stop: float, place: Callable[[Any], Any]) -> dict[str, Any]:
+def _mark(part: ValuePart, start: float, stop: float, place: Callable[[Any], Any]) -> dict[str, Any]:
     """A part of a picture: its value in words, where it is, and for each output the places of value, low and high end."""
     bands = part.bands or [None] * len(part.effects)
     said = "; ".join(signed(value, band) for value, band in zip(part.effects, bands, strict=True))
