@@ -115,7 +115,7 @@ def test_peers_get_the_same_rows_and_the_loosened_bounds(toys, monkeypatch, tmp_
     assert "no environment" in bounds.measure(case, {}, None)["absent"]
 
 
-# The page
+# Kept rows
 
 
 def test_kept_rows_spent_their_epsilon_and_no_more_and_say_where_they_come_from():

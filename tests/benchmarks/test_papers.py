@@ -218,6 +218,9 @@ def test_every_caption_is_run_or_says_why_not_and_every_recipe_is_measured():
     assert {recipe["name"] for recipe in list_recipes()} <= measured
 
 
+# How even splits are
+
+
 def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
     # The root sends 6 records to the left, where a split sends 1 of them to the left; 4 records end on the right.
     first, second = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
@@ -243,9 +246,6 @@ def test_shares_of_children_and_sizes_of_leaves_are_counted(monkeypatch):
     assert row["metrics"]["smaller_child"] == pytest.approx((4 / 10 + 1 / 6) / 2)
     assert row["metrics"]["tail"] == pytest.approx(1 / 3)  # leaves of 4, 1 and 5 records, 2.5 on the mean
     assert not row["holds"]
-
-
-# How even splits are
 
 
 def test_the_bound_on_tails_is_that_of_the_theorem():

@@ -4,11 +4,10 @@ import json
 import math
 from fractions import Fraction
 
-import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting.rdp import RdpAccountant
 from tests.cli.command import done
+from tests.support.stated import epsilon_of
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, DPSearchCV, Numeric, Schema
 from dpforest.cli.console import output
@@ -111,39 +110,6 @@ def rho_of_best(gamma, rho, delta):
     return low
 
 
-def event_of(entry, unit, price):
-    """An entry as the library of another house has it, and its loss; of parallel parts the dearest."""
-    if "scope" not in entry:
-        loss = price(entry, unit)
-        return loss, dp_accounting.LaplaceDpEvent(1 / loss) if unit == "epsilon" else dp_accounting.ZCDpEvent(loss)
-    parts = [event_of(child, unit, price) for child in entry["children"]]
-    if entry["kind"] == "parallel":
-        loss, event = max(parts, key=lambda part: part[0])
-    else:
-        loss, event = math.fsum(part[0] for part in parts), dp_accounting.ComposedDpEvent([part[1] for part in parts])
-    if entry["kind"] == "bootstrap":
-        assert unit == "epsilon"
-        loss = math.expm1(loss)
-        event = dp_accounting.LaplaceDpEvent(1 / loss)
-    return entry["copies"] * loss, dp_accounting.SelfComposedDpEvent(event, entry["copies"])
-
-
-def epsilon_of(document, price=loss_of):
-    """The epsilon of all books by dp_accounting. Laplace noise stands for any pure loss: at huge orders its epsilon."""
-    total, rows = 0.0, document["rows_of_unit"]
-    for book in document["books"]:
-        _, event = event_of(book["root"], book["unit"], price)
-        if book["unit"] == "epsilon":
-            accountant, delta, of_group = RdpAccountant([1e9]), 1e-12, rows
-        else:
-            accountant, of_group = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 50_000)), rows**2
-            delta = book["delta"] - book.get("threshold_delta", 0.0)
-        accountant.compose(event, of_group)
-        total += accountant.get_epsilon(delta)
-    assert math.fsum(book["delta"] for book in document["books"]) <= document["delta"]
-    return total
-
-
 def charges(entry):
     return [entry] if "scope" not in entry else [charge for child in entry["children"] for charge in charges(child)]
 
@@ -176,9 +142,9 @@ def test_the_stated_epsilon_is_found_again_from_the_printed_ledger_alone(documen
     found, spent = document
     assert found["spent"] == spent
     # From what is stated of each charge: but for floating point, and the grid of orders.
-    assert epsilon_of(found, lambda charge, unit: charge["amount"]) == pytest.approx(spent, rel=1e-7)
+    assert epsilon_of(found) == pytest.approx(spent, rel=1e-7)
     # From what each mechanism ran at: a little less, since rates are rounded down. A rho has the square of a rate.
-    assert (1 - 6 * ROUNDING) * spent <= epsilon_of(found) <= (1 + 1e-7) * spent
+    assert (1 - 6 * ROUNDING) * spent <= epsilon_of(found, loss_of) <= (1 + 1e-7) * spent
 
 
 def test_every_amount_is_what_its_mechanism_loses_and_a_tenth_less_is_found(document):

@@ -8,12 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.command import done, refused
 from tests.records.holders import objects
 from tests.torture.forged import forge
-from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, load_model
-from dpforest.cli.main import commands
 from dpforest.common.files import unpacked
 from dpforest.errors import ModelFileError, ParameterError, SchemaError
 from dpforest.model import file
@@ -216,20 +215,15 @@ def test_a_budget_too_small_for_what_lists_leave_is_refused_before_a_charge():
 
 @pytest.mark.slow
 def test_plan_ledger_and_report_say_what_lists_cost_and_buy(model, tmp_path):
-    run = CliRunner().invoke
     SCHEMA.to_file(tmp_path / "schema.json")
     model.save(tmp_path / "model.dpf")
-    plan = ["plan", "--schema", str(tmp_path / "schema.json"), "--epsilon", "2", "--rows", "4000"]
-    found = run(commands, [*plan, "--delta", "1e-5", "--json"])
-    (line,) = [line for line in json.loads(found.output)["shares"] if line["what"] == "list of values"]
+    plan = ["plan", "--schema", tmp_path / "schema.json", "--epsilon", 2, "--rows", 4000]
+    found = json.loads(done(*plan, "--delta", "1e-5", "--json"))
+    (line,) = [line for line in found["shares"] if line["what"] == "list of values"]
     assert (line["value"], "10% of delta" in line["why"], "2 charges" in line["why"]) == ("10.0%", True, True)
-    assert "Set delta > 0" in (refused := run(commands, plan)).output + str(refused.exception)
-    assert refused.exit_code != 0
-    shown = run(commands, ["ledger", str(tmp_path / "model.dpf")]).output
-    assert "delta = 1e-06 for" in " ".join(shown.split())
-    charges = json.loads(run(commands, ["ledger", str(tmp_path / "model.dpf"), "--json"]).output)["books"][1]["root"][
-        "children"
-    ]
+    assert "Set delta > 0" in refused(*plan)
+    assert "delta = 1e-06 for" in " ".join(done("ledger", tmp_path / "model.dpf").split())
+    charges = json.loads(done("ledger", tmp_path / "model.dpf", "--json"))["books"][1]["root"]["children"]
     assert charges[0]["step"] == "town"
     assert set(charges[0]["parameters"]) == {"l2_squared", "variance", "threshold", "delta"}
     model.save_report(tmp_path / "report.html")

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from sklearn.utils.validation import has_fit_parameter
-from typer.testing import CliRunner
+from tests.cli.command import done, refused
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.errors import DPForestError, ParameterError, TableError
 
 SCHEMA = Schema({"dose": Numeric(0, 1), "age": Numeric(0, 100)}, Classes([0, 1], name="well"))
@@ -194,20 +193,15 @@ def test_model_file_json_and_report_say_the_unit_and_that_of_records_warns(tmp_p
     assert "one person" not in page
 
 
-# Where a table of a folder is, for the command.
-
-
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_a_plan_for_persons_is_that_for_the_epsilon_of_a_record(tmp_path, delta):
     SCHEMA.to_file(tmp_path / "s.json")
 
     def planned(epsilon, *more):
-        words = ["plan", "--schema", str(tmp_path / "s.json"), "--epsilon", str(epsilon), "--delta", delta, "--rows", "9000"]
-        run = CliRunner().invoke(commands, [*words, *more, "--json"])
-        assert run.exit_code == 0, run.output
-        return json.loads(run.output)
+        given = ["--schema", tmp_path / "s.json", "--epsilon", epsilon, "--delta", delta, "--rows", 9000]
+        return json.loads(done("plan", *given, *more, "--json"))
 
-    person = planned(3.0, "--max-rows-per-person", "3")
+    person = planned(3.0, "--max-rows-per-person", 3)
     first, *choices = person["choices"]
     assert (first["what"], first["value"]) == ("rows of a person", "at most 3")
     of_record = float(first["why"].split()[-1])
@@ -216,8 +210,7 @@ def test_a_plan_for_persons_is_that_for_the_epsilon_of_a_record(tmp_path, delta)
     assert [line["value"] for line in choices if line["what"] != "rows x epsilon"] == [
         line["value"] for line in record["choices"] if line["what"] != "rows x epsilon"
     ]
-    words = ["plan", "--schema", str(tmp_path / "s.json"), "--epsilon", "3", "--rows", "9000", "--max-rows-per-person", "0"]
-    assert CliRunner().invoke(commands, words).exit_code != 0
+    refused("plan", "--schema", tmp_path / "s.json", "--epsilon", 3, "--rows", 9000, "--max-rows-per-person", 0)
 
 
 @each_door

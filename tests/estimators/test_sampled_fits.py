@@ -10,22 +10,20 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
-import dp_accounting
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dp_accounting.rdp import RdpAccountant
+from tests.cli.command import done
 from tests.support.crosses import pairwise
 from tests.support.planted import assert_same_forest
+from tests.support.stated import epsilon_of
 from tests.torture.forged import forge
-from typer.testing import CliRunner
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.cli.console import output
-from dpforest.cli.main import commands
 from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
@@ -97,31 +95,6 @@ with_and_without_delta = pytest.mark.parametrize("delta", [0.0, 1e-6])
 
 
 # --- what is spent ----------------------------------------------------------------------------------------------------
-
-
-def epsilon_of(document):
-    """The loss on the table from a printed ledger, by another accountant: what the charges of a sample cost inside of it,
-    then log(1 + q (exp(e) - 1)) at delta / q."""
-    total, rows = 0.0, document["rows_of_unit"]
-    for book in document["books"]:
-        share, root = book.get("sample_share", 1.0), book["root"]
-        inside = math.fsum(map(_cost, root["children"]))
-        if book["unit"] == "epsilon":
-            inside *= rows
-        else:
-            accountant = RdpAccountant(1 + np.geomspace(1e-2, 1e5, 100_000))
-            accountant.compose(dp_accounting.ZCDpEvent(rows**2 * inside))
-            inside = accountant.get_epsilon(min(book["delta"] / share, 0.01) - book.get("threshold_delta", 0.0))
-        total += math.log1p(share * math.expm1(inside))
-    return total
-
-
-def _cost(entry):
-    if "scope" not in entry:
-        return entry["amount"]
-    costs = [_cost(child) for child in entry["children"]]
-    inside = max(costs) if entry["kind"] == "parallel" else math.fsum(costs)
-    return entry["copies"] * (math.expm1(inside) if entry["kind"] == "bootstrap" else inside)
 
 
 @each_model
@@ -297,19 +270,13 @@ def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(tmp_path):
 # --- what people see --------------------------------------------------------------------------------------------------
 
 
-def said(*arguments):
-    done = CliRunner().invoke(commands, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pure", "zCDP", "zCDP, rows measured"])
 def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "width", 300)
     model, path, page = model_of(name), tmp_path / "model.dpf", tmp_path / "report.html"
     model.save(path)
-    shown, found = " ".join(said("ledger", path).split()), json.loads(said("ledger", path, "--json"))["books"]
+    shown, found = " ".join(done("ledger", path).split()), json.loads(done("ledger", path, "--json"))["books"]
     share, book = float(model.ledger_.sample_share), model.ledger_.books[-1]
     about = f"on a secret sample of {share:.3g} of the records"
     assert f"Book {len(found)}: {book.accountant.unit} = {book.total:.6g} {about}, stated as epsilon = " in shown
@@ -322,7 +289,7 @@ def test_ledger_and_report_say_that_charges_are_about_a_sample(name, tmp_path, m
     assert NOTE in twin
     assert Ledger.from_dict(json.loads(twin)["whole_ledger"]) == model.ledger_
     assert about in twin  # also where the loss is said to add up, for charges of a sample add up to more
-    said("report", path, "--out", page)
+    done("report", path, "--out", page)
     assert NOTE in page.read_text()
 
 

@@ -11,10 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from typer.testing import CliRunner
+from tests.cli.command import run
 
 from dpforest import Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.errors import TableError, UnitWarning
 
 pytestmark = pytest.mark.slow
@@ -94,9 +93,9 @@ def doors(folder):
     def command(model):
         model.schema.to_file(folder / "s.json")
         words = ["fit", cells, "--schema", folder / "s.json", "--epsilon", 2, "--out", folder / "m.dpf"]
-        run = CliRunner().invoke(commands, [*map(str, words), "--groups", "person", "--max-rows-per-person", "2"])
-        if run.exception:
-            raise run.exception
+        ended = run(*words, "--groups", "person", "--max-rows-per-person", 2)
+        if ended.exception:
+            raise ended.exception
         return load_model(folder / "m.dpf")
 
     def dask(model):
@@ -168,10 +167,6 @@ def test_report_and_json_say_who_stated_the_unit(tmp_path, stated, words):
     assert words in unescape(re.sub(r"<[^>]*>", "", (tmp_path / "r.html").read_text("utf-8")))
     assert json.loads((tmp_path / "r.json").read_text("utf-8"))["inputs"]["one_row_per_person"] == stated
     assert json.loads(model.to_json())["schema"].get("one_row_per_person") == stated
-
-
-def run(*words):
-    return CliRunner().invoke(commands, [*map(str, words)])
 
 
 def test_commands_notice_ids_that_repeat_and_say_what_to_add(tmp_path, monkeypatch):

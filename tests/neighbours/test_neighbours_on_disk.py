@@ -86,7 +86,7 @@ def parts_of(model, path):
         sizes = {facts.filename: facts.file_size for facts in archive.infolist()}
     del header["digest"]
     header.pop("target_range", None)
-    if "range of the target" in json.dumps(header["ledger"]):
+    if "location of the target" in json.dumps(header["ledger"]):
         # Released (also that it is the whole range), as is how often it was looked for, by which the charges differ.
         del header["ledger"]
     return json.dumps(header), sizes, len(content)

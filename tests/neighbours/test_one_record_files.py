@@ -24,12 +24,11 @@ import pyreadstat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cli.command import run
 from tests.neighbours.file_schemas import SCHEMAS, assert_like, readings, seal
 from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, placed, read, root_counts, some_of
-from typer.testing import CliRunner
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
-from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records import doors
 from dpforest.records.source import Asked, joined
@@ -373,7 +372,7 @@ def fit_json(folder, feature, rows):
     write_json(folder / "t.jsonl", rows)
     (folder / "m.dpf").unlink(missing_ok=True)
     given = ["fit", folder / "t.jsonl", "--schema", folder / "s.json", "--epsilon", 1, "--out", folder / "m.dpf"]
-    return CliRunner().invoke(commands, [*map(str, given), "--max-depth", "1"])
+    return run(*given, "--max-depth", 1)
 
 
 def test_the_first_of_json_lines_decides_nothing_about_a_fit(tmp_path):

@@ -15,7 +15,7 @@ from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.errors import AccountingError, BudgetError, DPForestError, ParameterError
 from dpforest.mechanisms import Entropy, GeometricNoise, KNorm
 from dpforest.mechanisms import Gaussian as GaussianNoise
-from dpforest.parts.allocation import Arithmetic, Geometric, Harmonic, LeavesOnly, Linear, Uniform
+from dpforest.parts.allocation import Uniform
 from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.privacy import gate as gate_module
@@ -233,15 +233,6 @@ def test_a_model_whose_fit_leaked_warns_and_states_no_privacy_and_the_reason():
 # --- whole fits -----------------------------------------------------------------------------------------------------
 
 
-SHARES = {"split_share": st.none() | st.floats(0.01, 0.99), "count_share": st.floats(0, 0.9)}
-ALLOCATIONS = st.one_of(
-    st.builds(Uniform, **SHARES),
-    st.builds(Geometric, ratio=st.floats(0.2, 5), **SHARES),
-    st.builds(Arithmetic, step=st.floats(0, 50), **SHARES),
-    st.builds(Linear, q=st.floats(1, 3), slope=st.floats(0, 0.99), count_share=st.floats(0, 0.9)),
-    st.builds(Harmonic, **SHARES),
-    st.just(LeavesOnly()),
-)
 ACCOUNTANTS = st.one_of(
     st.builds(make_accountant, st.floats(1e-6, 1e4), st.just(0.0)),
     st.builds(make_accountant, st.floats(1e-3, 50), st.sampled_from([1e-9, 1e-6, 1e-2])),
@@ -250,14 +241,13 @@ ACCOUNTANTS = st.one_of(
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
-@given(ACCOUNTANTS, ALLOCATIONS, st.sampled_from([Disjoint(), EveryRecord(), PoissonBootstrap()]), st.data())
-def test_no_allocation_depth_or_number_of_trees_overspends_or_leaves_a_rest(accountant, allocation, sampling, data):
+@given(ACCOUNTANTS, st.sampled_from([Disjoint(), EveryRecord(), PoissonBootstrap()]), st.data())
+def test_no_depth_or_number_of_trees_overspends_or_leaves_a_rest(accountant, sampling, data):
     depth, n_trees = data.draw(st.integers(1, 15)), data.draw(st.integers(1, 300))
     if isinstance(sampling, PoissonBootstrap) and not isinstance(accountant, Pure):
         sampling = EveryRecord()
     ledger = Ledger(accountant)
-    plan = allocation.plan(sampling.amount_per_tree(accountant, accountant.budget, n_trees), depth)
-    assert (len(plan.splits), len(plan.counts)) == (depth, depth + 1)
+    plan = Uniform().plan(sampling.amount_per_tree(accountant, accountant.budget, n_trees), depth)
     with sampling.scopes(ledger, n_trees):
         for amount in (*plan.splits, *plan.counts):
             assert amount >= 0

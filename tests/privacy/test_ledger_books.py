@@ -252,14 +252,6 @@ def test_deltas_of_books_add_up_to_that_of_the_ledger():
     assert 1.5 * (1 - 1e-9) < ledger.spent <= 1.5
 
 
-def test_a_book_that_asks_for_a_delta_that_was_not_given_is_refused():
-    ledger = ledger_of(1.0)
-    with pytest.raises(BudgetError):
-        ledger.begin(make_accountant(0.5, DELTA))
-    ledger.charge("leaves", "geometric", 1.0)
-    assert ledger.spent == 1.0
-
-
 def test_mechanisms_run_at_the_strength_of_the_open_book():
     ledger = ledger_of(1.0, DELTA)
     gate, zeros = Gate(ledger, Entropy(0)), Sealed(np.zeros(4, dtype=np.int64))

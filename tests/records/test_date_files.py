@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from tests.cli.command import run
 
 from dpforest import Classes, Date, Schema
-from dpforest.cli.main import commands
 from dpforest.records import doors
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode
@@ -21,10 +20,6 @@ SCHEMA = Schema({"seen": Date("2020-01-01", "2024-12-31", time=True), "born": Da
 SEEN = ["2024-02-29T10:20:30Z", "2024-02-29 10:20", "2020-01-01T00:00:00+01:00", "yesterday", None, "1990-01-01", "\u0664"]
 BORN = ["1950-06-01", "1899-12-31", "2150-01-01", "2000-02-30", None, "2001-01-01T12:00", "01.02.2003"]
 ILL = ["no", "yes"] * 3 + ["no"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(commands, [*map(str, arguments)])
 
 
 def checked(schema, table):

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from tests.cli.command import run
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, DPForestRegressor, Numeric, Schema, load_model
-from dpforest.cli.main import commands
 from dpforest.errors import TableError
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
@@ -114,10 +113,6 @@ def test_folders_that_will_not_do_are_refused_without_their_values(folder, place
 
 
 # --- commands, and other ways to read a folder ------------------------------------------------------------------------
-
-
-def run(*arguments):
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.torture.samples import close_stores
 
 from dpforest import Budget
 from dpforest.budget import Loss
-from dpforest.errors import BudgetDamagedError, BudgetStoreError
+from dpforest.errors import BudgetStoreError
 from dpforest.privacy.gate import Gate
 
 pytestmark = pytest.mark.slow
@@ -197,25 +196,3 @@ def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, harm):
     assert steps
     with pytest.raises(BudgetStoreError):
         victims.fit(budget)
-
-
-def test_pages_that_are_overwritten_are_told_to_whoever_opens_the_store_next(budget):
-    victims.fit(budget)
-    overwritten(Path(budget.path))
-    close_stores()
-    with pytest.raises(BudgetStoreError):
-        victims.fit(budget)
-
-
-def test_a_changed_entry_stops_fits(budget, releases):
-    close_stores()
-    with sqlite3.connect(budget.path) as store:
-        store.execute("DROP TRIGGER never_change")
-        store.execute("UPDATE entries SET text = replace(text, '1.0', '0.1') WHERE number = 2")
-    store.close()
-    in_a_new_process = "import sys; from dpforest import Budget; Budget.open(sys.argv[1], dataset='ward-7')"
-    ended = subprocess.run([sys.executable, "-c", in_a_new_process, budget.path], capture_output=True, text=True)
-    assert "BudgetDamagedError" in ended.stderr
-    with pytest.raises(BudgetDamagedError):
-        victims.fit(budget)
-    assert not releases
