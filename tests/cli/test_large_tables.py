@@ -141,10 +141,10 @@ def test_what_is_no_parquet_or_lacks_a_column_is_refused_and_leaves_nothing(fold
 @pytest.fixture
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
-    n_rows, part_of = [], Asked.part
+    n_rows, chunk_of = [], Asked.chunk
     monkeypatch.setattr(parquet, "PART_ROWS", 37)
     monkeypatch.setattr(delimited, "PART_BYTES", 512)
-    monkeypatch.setattr(Asked, "part", lambda asked, rows: n_rows.append(rows.num_rows) or part_of(asked, rows))
+    monkeypatch.setattr(Asked, "chunk", lambda asked, rows: n_rows.append(rows.num_rows) or chunk_of(asked, rows))
     return n_rows
 
 
