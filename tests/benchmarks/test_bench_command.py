@@ -18,6 +18,7 @@ from benchmarks.engines import report as engines
 from benchmarks.papers import report as papers
 from benchmarks.speed import report as speed
 from benchmarks.utility import report as utility
+from dpforest.cli.main import commands as dpforest
 
 ROOT = Path(__file__).parents[2]
 COMMAND = typer.main.get_command(commands)
@@ -46,6 +47,11 @@ def test_every_benchmark_has_its_own_options():
 def test_an_unknown_benchmark_or_option_is_a_usage_error():
     for words in (["nope"], ["papers", "--parquet-rows", "5"]):
         assert CliRunner().invoke(commands, words).exit_code == 2
+
+
+def test_the_old_name_says_the_new_one():
+    ended = CliRunner().invoke(dpforest, ["bench", "speed", "--quick"])
+    assert (ended.exit_code, "`python -m benchmarks`" in ended.stderr) == (2, True)
 
 
 @pytest.mark.slow

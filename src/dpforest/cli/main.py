@@ -32,6 +32,13 @@ for name, group in {"schema": schema, "budget": budget, "recipes": recipes}.item
     commands.add_typer(group, name=name)
 
 
+@commands.command("bench", hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def _bench() -> None:
+    """Say how benchmarks are run: the old name, for one release."""
+    refuse("Benchmarks are run in a clone of the repository of dpforest, by `python -m benchmarks`, which lists them.")
+    raise typer.Exit(2)
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         say(f"dpforest {version('dpforest')}")
