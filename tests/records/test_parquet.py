@@ -24,8 +24,9 @@ from dpforest.errors import SchemaError, TableError
 from dpforest.mechanisms import Entropy
 from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
-from dpforest.records import held, scan
+from dpforest.records import scan
 from dpforest.records.doors import seal_elsewhere
+from dpforest.records.sources.parquet import File
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 
@@ -377,7 +378,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, spill, monkeypat
 def test_steps_of_progress_tell_neither_the_number_of_rows_nor_of_pieces(tmp_path, monkeypatch, share):
     told = set()
     for number, (table, write) in enumerate(product(("plain", "unlisted labels", "no rows"), WRITERS.values())):
-        monkeypatch.setattr(held, "MOST_HELD", [100, 1 << 20][number % 2])  # what is kept is in a file, and in memory
+        monkeypatch.setattr(scan, "MOST_HELD", [100, 1 << 20][number % 2])  # what is kept is in a file, and in memory
         path, steps = tmp_path / str(number), []
         path.mkdir()
         vault = seal_elsewhere(written(path, TABLES[table](), write), CLASSES, 1, progress=steps.append)
@@ -436,8 +437,8 @@ def test_progress_comes_from_the_thread_of_the_caller(tmp_path):
 
 @pytest.mark.parametrize("declared", [N_ROWS - 1, N_ROWS + 1])
 def test_a_file_that_declares_another_number_of_rows_than_it_has_is_damaged(tmp_path, monkeypatch, declared):
+    monkeypatch.setattr(File, "n_rows", declared)
     vault = seal_elsewhere(written(tmp_path, plain(), one_group), CLASSES, 1)
-    monkeypatch.setattr(scan.Piece, "n_rows", declared)
     domain = Domain.of(CLASSES, Grid(9))
     for ask in (vault.count, lambda: vault.encode(domain), lambda: vault.sampled(Fraction(1), Entropy())):
         with pytest.raises(TableError, match="damaged"):

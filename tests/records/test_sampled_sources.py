@@ -21,7 +21,7 @@ from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
 from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records import held
+from dpforest.records import scan
 from dpforest.records.categories import PLACES as NOTED
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.encoding import taken
@@ -63,7 +63,7 @@ def seal(request, tmp_path):
 
 @pytest.fixture(params=["in memory", "in a file"])
 def place(request, monkeypatch):
-    monkeypatch.setattr(held, "MOST_HELD", held.MOST_HELD if request.param == "in memory" else 1000)
+    monkeypatch.setattr(scan, "MOST_HELD", scan.MOST_HELD if request.param == "in memory" else 1000)
 
 
 class Watched(Entropy):

@@ -21,9 +21,10 @@ from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
+from dpforest.records.columns import read_classes
 from dpforest.records.doors import ids_of, is_elsewhere, rows_to_score, target_beside
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids, read_ids
-from dpforest.records.scoring import true_indices, true_values
+from dpforest.records.scoring import true_values
 from dpforest.schema import Classes
 
 # A subgroup has too few records to say if its first figure may be off by more than this share of 1, or of an error.
@@ -126,7 +127,7 @@ def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
     """The predictions, targets, subgroups and, for numbers, other predictions of public records whose target is known."""
     target = cells.model.schema_.target
     is_classes = isinstance(target, Classes)
-    true = true_indices(y, target) if is_classes else true_values(y, target)
+    true = read_classes(y, target) if is_classes else true_values(y, target)
     predicted = shares_and_indices(cells.model, X)[0] if is_classes else cells.model.predict(X)
     groups = np.zeros(len(true)) if cells.by is None else cells.by.codes(X, cells.model.schema_)
     kept = true >= 0 if is_classes else ~np.isnan(true)

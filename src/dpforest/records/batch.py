@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from dpforest.common.threads import Workers
 from dpforest.forest.tree import Forest
-from dpforest.records.categories import PLACES, Places, tally_texts
+from dpforest.records.categories import PLACES, Places, to_texts
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers
 from dpforest.records.encoding import count_around, encode
 from dpforest.records.people import ids_beside
-from dpforest.records.scoring import tally_hits
-from dpforest.schema import Classes, Schema, Target
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Schema, Target
 from dpforest.schema.domain import Domain
 
 
@@ -100,9 +99,11 @@ def tally_targets(edges: np.ndarray, batch: Batch, workers: Workers) -> np.ndarr
     return count_by_edges(batch.values, edges)
 
 
-def tally_column(index: int, batch: Batch, workers: Workers) -> dict[str, int]:
+def tally_texts(index: int, batch: Batch, workers: Workers) -> dict[str, int]:
     """The number of records of each text of a column."""
-    return tally_texts(batch.columns[index], is_usable(batch.values))
+    texts, indices = to_texts(batch.columns[index])
+    numbers = np.bincount(indices[is_usable(batch.values)], minlength=len(texts) + 2).tolist()
+    return {text: number for text, number in zip(texts, numbers, strict=False) if number}
 
 
 def encoded(domain: Domain, target: Target, batch: Batch, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +116,24 @@ def encoded(domain: Domain, target: Target, batch: Batch, workers: Workers) -> t
     return codes, values if isinstance(target, Classes) else fine_steps(values, target)
 
 
-def tally_right(forest: Forest, target: Target, batch: Batch, workers: Workers) -> np.ndarray:
-    """Sums ``(1, 2)`` of hits and misses of a released forest; see ``tally_hits``."""
+def tally_hits(forest: Forest, target: Target, batch: Batch, workers: Workers) -> np.ndarray:
+    """Sums ``(1, 2)`` of hits and misses of a forest on the records.
+
+    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps over the range of
+    ``target``, some of which are missed.
+
+    Privacy:
+        Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.
+        Because: an added record adds 1 to one sum, or S-e to one and e to the other, with e in 0 .. S.
+        Assumes: the forest does not depend on these records.
+    """
     codes, target_codes = encoded(forest.domain, target, batch, workers)
-    return tally_hits(forest, codes, target_codes, target)
+    shares, inner = forest.predict(codes), forest.target
+    if isinstance(inner, Classes) or isinstance(target, Classes):
+        n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
+        return np.array([[n_hits, len(target_codes) - n_hits]])
+    # Where the range of the forest starts, and how wide it is, as parts of that of the target.
+    start, width = (inner.range[0] - target.range[0]) / target.span, inner.span / target.span
+    away = np.abs(start + width * shares[:, 1] - target_codes / FINE_STEPS)
+    missed = np.rint(TARGET_STEPS * np.clip(away, 0, 1)).astype(np.int64)
+    return np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]])

@@ -9,8 +9,7 @@ turn it into floats. None, NaN and the missing values of pandas are missing. Any
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -97,21 +96,6 @@ def to_texts(column: Any) -> tuple[list[str], np.ndarray]:
     places = np.array(found, dtype=np.int64)
     places = np.where(places < 0, len(indices) - 1 - places, places)
     return list(indices), places[inverse] if len(places) else np.zeros(0, dtype=np.int64)
-
-
-def tally_texts(column: Any, kept: np.ndarray) -> dict[str, int]:
-    """The number of records of each text in a column, among the rows of the mask ``kept``."""
-    texts, indices = to_texts(column)
-    numbers = np.bincount(indices[kept], minlength=len(texts) + 2).tolist()
-    return {text: number for text, number in zip(texts, numbers, strict=False) if number}
-
-
-def add_texts(tallies: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The sums of the numbers of records of each text."""
-    total: Counter[str] = Counter()
-    for tally in tallies:
-        total.update(tally)
-    return dict(total)
 
 
 def to_text(value: Any) -> Any:

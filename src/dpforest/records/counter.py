@@ -32,6 +32,11 @@ NONE = np.empty(0, dtype=np.int64)
 NO_MOVES: Moves = (0, NONE.astype(np.int32), np.empty((0, 0), dtype=np.uint16), NONE, NONE.reshape(0, 2))
 
 
+def type_of_targets(target: Target) -> Any:
+    """The type of an array of target codes."""
+    return np.int16 if isinstance(target, Classes) and len(target.labels) < 1 << 15 else np.int32
+
+
 class Guarded:
     """Base of objects that hold rows or can ask for them: it shows nothing of them, and cannot be copied or saved."""
 
@@ -64,8 +69,7 @@ class MemoryCounter(Guarded):
         target: Target,
         workers: Workers | None = None,
     ) -> None:
-        if isinstance(target, Classes):
-            target_codes = target_codes.astype(np.int16 if len(target.labels) < 1 << 15 else np.int32, copy=False)
+        target_codes = target_codes.astype(type_of_targets(target), copy=False)
         self.domain = domain
         self.target = target
         self._codes = np.ascontiguousarray(codes)  # (n_features, n_records)

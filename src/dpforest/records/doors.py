@@ -15,10 +15,9 @@ from dpforest.common.threads import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.given import given_frame, is_in_memory
-from dpforest.records.held import in_plain_types
 from dpforest.records.people import People, check_id_column, ids_beside
 from dpforest.records.scan import Elsewhere, Pieces, Stream
-from dpforest.records.source import Asked, Progress, Source, check_types, joined, silent
+from dpforest.records.source import Asked, Progress, Source, check_types, in_plain_types, joined, silent
 from dpforest.records.sources.addresses import SERVERS, Address
 from dpforest.records.sources.arrow import ARROW, ArrowFile
 from dpforest.records.sources.cells import TextTable

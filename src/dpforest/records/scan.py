@@ -1,12 +1,21 @@
-"""Rows that can be passed over again and again, in the same order: in memory, in Parquet files, or kept. Sees rows."""
+"""Rows that can be passed over again and again, in the same order: in memory, in Parquet files, or kept. Sees rows.
 
-from collections.abc import Callable, Iterator, Sequence
+What is kept is in memory or, beyond ``MOST_HELD`` bytes, in a file without a name, which vanishes with the process, however
+that ends. What coins have selected is kept, so that no coin is ever tossed twice for a row.
+"""
+
+import mmap
+import os
+import tempfile
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,64 +28,22 @@ from dpforest.records.coins import draw_kept
 from dpforest.records.columns import check_length, read_columns
 from dpforest.records.counter import Guarded
 from dpforest.records.encoding import taken
-from dpforest.records.held import Held, in_plain_types
 from dpforest.records.people import read_ids
-from dpforest.records.source import Asked, Progress, Source, silent, telling
+from dpforest.records.source import Asked, Progress, Source, in_plain_types, silent, telling
 from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, row_groups
 from dpforest.schema import Schema
 
 T = TypeVar("T")
-# What is done with a batch, by threads that it may divide its work among; and where results go, in any order.
+# What is done with a batch, by threads that it may divide its work among; and where results go, in any order, one at a time,
+# each with the place of the first row.
 Work = Callable[[Batch, Workers], T]
 Receive = Callable[[int, T], None]
-# The number of rows that are read at once.
-BATCH_ROWS = 1 << 17
+# The number of rows that are read at once, and the bytes of rows that are kept in memory.
+BATCH_ROWS, MOST_HELD = 1 << 17, 1 << 29
 CHANGED = (
     "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
     "charged. Train on a table that stays as it is, such as a copy."
 )
-
-
-class Scan(Protocol):
-    """The rows of a table, as often as they are asked for, in the same order."""
-
-    n_rows: int
-    in_memory: bool  # whether its rows are in memory already, so that their codes may be, too
-    progress: Progress
-
-    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        """Call ``work`` for each batch and ``receive`` with the place of its first row and the result, one at a time."""
-        ...
-
-    def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Scan":
-        """Some rows, by increasing index, which are kept; ids only if they are wanted."""
-        ...
-
-
-class Elsewhere(Protocol):
-    """Rows that are not here. A few questions are answered where they are; for all others they are fetched once and kept.
-
-    Privacy: coins are tossed for each row once, for what is kept. Sums do not depend on the order of rows.
-    """
-
-    counts: bool  # whether the number of its rows can be asked for before they are kept
-    works: bool  # whether every question can be asked where the rows are
-
-    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        """As ``Scan.each``; results come in the order of the rows."""
-        ...
-
-    def kept(self, wanted: Wanted) -> "Pieces":
-        """All rows."""
-        ...
-
-    def sampled(self, wanted: Wanted, share: Fraction, entropy: Entropy) -> "Pieces":
-        """The rows that a secret sample keeps, each with this probability."""
-        ...
-
-    def close(self) -> None:
-        """End a connection, if there is one."""
-        ...
 
 
 class Frame:
@@ -109,39 +76,37 @@ class Frame:
 
 
 class Pieces:
-    """The rows of tables of Arrow, or of row groups of Parquet files, one piece after the other."""
+    """The rows of tables of Arrow, or of row groups of Parquet files, one piece after the other.
+
+    ``in_memory`` says whether rows are there already, so that their codes may be, too.
+    """
 
     def __init__(
         self,
-        pieces: "Sequence[Piece]",
+        rows: Iterable[File | pa.Table],
         in_memory: bool,
         progress: Progress,
-        files: Sequence[File] = (),
+        files: list[File] | None = None,
         path: Any = None,
     ) -> None:
-        self._pieces = [piece for piece in pieces if piece.n_rows]
-        self._files, self._path, self.progress = list(files), path, progress
+        self._pieces: list[tuple[int, int, Any]] = []  # the place of the first row, how many, and the rows
+        self.n_rows = 0
+        for each in rows:
+            n_rows = each.n_rows if isinstance(each, File) else each.num_rows  # of a row group as the file declares it
+            if n_rows:
+                self._pieces.append((self.n_rows, n_rows, each))
+            self.n_rows += n_rows
+        self._files, self._path, self.progress = files or [], path, progress
         self.in_memory = in_memory
-        self.n_rows = sum(piece.n_rows for piece in self._pieces)
         self._values: dict[int, np.ndarray] = {}  # targets of rows in memory, by the place of the first
 
     @classmethod
     def of_files(cls, files: list[File], path: str | Path, progress: Progress) -> "Pieces":
         """The rows of Parquet files. Several passes match rows by their place, so the files must not change."""
-        first, pieces = 0, []
-        for group in row_groups(files):
-            pieces.append(Piece(first, group))
-            first += group.n_rows
-        return cls(pieces, False, progress, files, path)
-
-    @classmethod
-    def of_tables(cls, held: Held, progress: Progress) -> "Pieces":
-        """The rows that are kept."""
-        tables, in_memory = held.tables()
-        firsts = np.cumsum([0, *(table.num_rows for table in tables)]).tolist()
-        return cls([Piece(first, table) for first, table in zip(firsts, tables, strict=False)], in_memory, progress)
+        return cls(row_groups(files), False, progress, files, path)
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
+        """Call ``work`` for each batch, and ``receive`` with each result."""
         lock = Lock()
 
         def pass_on(first: int, table: pa.Table, own: Workers) -> None:
@@ -155,6 +120,7 @@ class Pieces:
         self._each_table(wanted.names, pass_on, workers)
 
     def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Pieces":
+        """Some rows, by increasing index, which are kept; ids only if they are wanted."""
         held = Held()
 
         def take(first: int, table: pa.Table, own: Workers) -> None:
@@ -163,7 +129,7 @@ class Pieces:
                 held.add(first, chosen(table, rows[start:end] - first))
 
         self._each_table(wanted.names, take, workers)
-        return Pieces.of_tables(held, self.progress)
+        return held.pieces(self.progress)
 
     def _each_table(self, names: list[str], work: Callable[[int, pa.Table, Workers], None], workers: Workers) -> None:
         """Call ``work`` for each table of some columns, in any order, by several threads at once.
@@ -177,46 +143,142 @@ class Pieces:
 
         def read(thread: int, item: int) -> None:
             nonlocal n_done
-            for first, table in self._pieces[item].tables(names, use_threads=not is_divided):
+            first, n_left, rows = self._pieces[item]
+            is_table = isinstance(rows, pa.Table)
+            for table in [rows.select(names)] if is_table else rows.batches(names, BATCH_ROWS, not is_divided):
+                n_left -= table.num_rows
+                if n_left < 0:
+                    break
                 work(first, table, within)
+                first += table.num_rows
                 with lock:
                     n_done += table.num_rows
                     tell(n_done / self.n_rows)
+            if n_left:
+                raise TableError(DAMAGED)
 
-        with self._unchanged(), telling(self.progress) as tell:
+        check_unchanged(self._files, self._path)
+        with telling(self.progress) as tell:
             reading.share(read, len(self._pieces))
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Raise ``TableError`` if files that are read were changed since they were opened, before or after a pass."""
-        check_unchanged(self._files, self._path)
-        yield
         check_unchanged(self._files, self._path)
 
 
-@dataclass(frozen=True, repr=False)
-class Piece:
-    """A row group of a file, or a table of Arrow; ``first`` is the place of its first row among all rows."""
+Scan = Frame | Pieces
 
-    first: int
-    rows: File | pa.Table
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows, of a row group as the file declares it."""
-        return self.rows.num_rows if isinstance(self.rows, pa.Table) else self.rows.n_rows
+class Elsewhere(Guarded):
+    """Rows that are not here. A few questions are answered where they are; for all others they are fetched once and kept.
 
-    def tables(self, names: list[str], use_threads: bool = True) -> Iterator[tuple[int, pa.Table]]:
-        """Tables of some columns, one after the other, each with the place of its first row."""
-        if isinstance(self.rows, pa.Table):
-            yield self.first, self.rows.select(names)
-            return
-        n_read = 0
-        for table in self.rows.batches(names, BATCH_ROWS, use_threads):
-            yield self.first + n_read, table
-            n_read += table.num_rows
-        if n_read != self.n_rows:
-            raise TableError(DAMAGED)
+    Privacy: coins are tossed for each row once, for what is kept. Sums do not depend on the order of rows.
+    """
+
+    counts: bool  # whether the number of its rows can be asked for before they are kept
+    works: bool  # whether every question can be asked where the rows are
+
+    @abstractmethod
+    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
+        """As ``Pieces.each``; results come in the order of the rows."""
+
+    @abstractmethod
+    def kept(self, wanted: Wanted, share: Fraction | None = None, entropy: Entropy | None = None) -> Pieces:
+        """The rows that a secret sample keeps, each with the probability ``share``; all rows without one."""
+
+    def close(self) -> None:
+        """End a connection, if there is one."""
+
+
+class Stream(Elsewhere):
+    """The rows of a source, in batches; coins are drawn for each row as it comes, by the entropy of the fit."""
+
+    works = False
+
+    def __init__(self, source: Source, progress: Progress) -> None:
+        self._source, self._progress = source, progress
+        self.counts = source.repeats
+        self._n_rows: int | None = None  # as they were read before
+
+    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
+        for first, table in self._tables(wanted):
+            receive(first, work(Batch.of(table, wanted, first), workers))
+
+    def kept(self, wanted: Wanted, share: Fraction | None = None, entropy: Entropy | None = None) -> Pieces:
+        held = Held()
+        for first, table in self._tables(wanted):
+            if table.num_rows:
+                rows = None if share is None or entropy is None else draw_kept(table.num_rows, share, entropy)
+                held.add(first, chosen(table, rows))
+        return held.pieces(self._progress)
+
+    def _tables(self, wanted: Wanted) -> Iterator[tuple[int, pa.Table]]:
+        """Tables of the wanted columns, each with the place of its first row."""
+        schema, names = wanted.schema, [*wanted.features] or [next(iter(wanted.schema.features))]
+        some = replace(schema, features={name: schema.features[name] for name in names})
+        asked = Asked(some, with_target=True, besides=() if wanted.ids is None else (wanted.ids,))
+        first = 0
+        for part in self._source.chunks(asked, self._progress):
+            yield first, asked.table(part)
+            first += part.features.num_rows
+        if self._n_rows not in (None, first):
+            raise TableError(CHANGED)
+        self._n_rows = first
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class Held:
+    """Rows that are kept as they come: in memory, and beyond ``MOST_HELD`` bytes in a file without a name."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, Any] = {}  # by place: tables, or slices of the file where they are
+        self._n_bytes, self._lock = 0, Lock()
+        self._file: Any = None
+
+    def add(self, place: int, table: pa.Table) -> None:
+        """Keep the rows of a table behind those of smaller places."""
+        with self._lock:
+            self._tables[place] = table
+            self._n_bytes += table.nbytes
+            if self._n_bytes > MOST_HELD:
+                self._spill()
+
+    def _spill(self) -> None:
+        """Write what is in memory to the file, from which it is read as if it were there."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="dpforest-")  # noqa: SIM115 - it lives as long as what is read from it
+        with _room():
+            for place, table in self._tables.items():
+                if isinstance(table, pa.Table):
+                    begin = self._file.tell()
+                    with pa.ipc.new_stream(self._file, table.schema) as writer:
+                        writer.write_table(table.combine_chunks())
+                    self._tables[place] = slice(begin, self._file.tell())
+        self._n_bytes = 0
+
+    def pieces(self, progress: Progress) -> Pieces:
+        """All rows that were added, in the order of their places."""
+        tables, in_memory = [table for _, table in sorted(self._tables.items())], self._file is None
+        if in_memory:
+            # A question costs some time for each table. Text stays in parts: together it may be more than pyarrow can hold.
+            tables = [
+                each
+                for schema, some in groupby(tables, key=lambda table: table.schema)
+                for each in (_joined([*some]) if all(pa.types.is_primitive(field.type) for field in schema) else some)
+            ]
+        else:
+            with _room():
+                self._file.flush()
+                content = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+            # Rows stay in the file until they are looked at.
+            tables = [pa.ipc.open_stream(content[own]).read_all() if isinstance(own, slice) else own for own in tables]
+        self._tables = {}
+        pa.default_memory_pool().release_unused()
+        return Pieces(tables, in_memory, progress)
+
+
+def _joined(tables: list[pa.Table]) -> list[pa.Table]:
+    """The rows of tables of numbers, of the same types, side by side in one table."""
+    return [pa.concat_tables(tables).combine_chunks()]
 
 
 def chosen(table: pa.Table, rows: np.ndarray | None) -> pa.Table:
@@ -230,50 +292,25 @@ def chosen(table: pa.Table, rows: np.ndarray | None) -> pa.Table:
     return pa.Table.from_batches([batches[0].take(pa.array(rows))])  # faster than of a table
 
 
-class Stream(Guarded):
-    """The rows of a source, in batches; see ``Elsewhere``.
+@contextmanager
+def _room() -> Iterator[None]:
+    """Turn an error of the folder for temporary files into a ``TableError``."""
+    try:
+        yield
+    except OSError:
+        raise TableError(
+            f"There is no room for the rows or codes of the table in {tempfile.gettempdir()}. What was charged stays "
+            "charged. Set TMPDIR to a folder that has it."
+        ) from None
 
-    Privacy: coins are drawn for each row as it comes, by the entropy of the fit, and what they select is kept.
-    """
 
-    works = False
-
-    def __init__(self, source: Source, progress: Progress) -> None:
-        self._source, self._progress = source, progress
-        self.counts = source.repeats
-        self._n_rows: int | None = None  # as they were read before
-
-    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        first = 0
-        for table in self._tables(wanted):
-            receive(first, work(Batch.of(table, wanted, first), workers))
-            first += table.num_rows
-
-    def kept(self, wanted: Wanted) -> Pieces:
-        return self._chosen(wanted, None)
-
-    def sampled(self, wanted: Wanted, share: Fraction, entropy: Entropy) -> Pieces:
-        return self._chosen(wanted, lambda n_rows: draw_kept(n_rows, share, entropy))
-
-    def _chosen(self, wanted: Wanted, draw: Callable[[int], Any] | None) -> Pieces:
-        held, first = Held(), 0
-        for table in self._tables(wanted):
-            if table.num_rows:
-                held.add(first, chosen(table, None if draw is None else draw(table.num_rows)))
-            first += table.num_rows
-        return Pieces.of_tables(held, self._progress)
-
-    def _tables(self, wanted: Wanted) -> Iterator[pa.Table]:
-        schema, names = wanted.schema, [*wanted.features] or [next(iter(wanted.schema.features))]
-        some = replace(schema, features={name: schema.features[name] for name in names})
-        asked = Asked(some, with_target=True, besides=() if wanted.ids is None else (wanted.ids,))
-        n_rows = 0
-        for part in self._source.chunks(asked, self._progress):
-            yield asked.table(part)
-            n_rows += part.features.num_rows
-        if self._n_rows not in (None, n_rows):
-            raise TableError(CHANGED)
-        self._n_rows = n_rows
-
-    def close(self) -> None:
-        self._source.close()
+def spilled_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array of zeros that lies in a file without a name, in the folder for temporary files."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if n_bytes == 0:
+        return np.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile(prefix="dpforest-") as file:
+        with _room():
+            # Room is taken now: a full disk later would end the process instead of raising an error.
+            os.posix_fallocate(file.fileno(), 0, n_bytes) if hasattr(os, "posix_fallocate") else file.truncate(n_bytes)
+        return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=shape))

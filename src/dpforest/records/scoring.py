@@ -9,21 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.forest.tree import Forest
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import check_length, read_classes, read_columns, read_numbers, to_numbers
 from dpforest.records.people import People, distinct_ids, draw_rows, number_persons
-from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Categorical, Classes, Schema, Target
+from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Schema
 
 # What a record divides among cells for its error, in small steps since squares of errors are small.
 MASS = FINE_STEPS
 N_MOMENTS = 3
-
-
-def true_indices(y: Any, target: Classes) -> np.ndarray:
-    """The index of each record's label among the classes, ``(n_records,)``; -1 for a record that is left out."""
-    return read_classes(y, target)
 
 
 def true_values(y: Any, target: Bounded) -> np.ndarray:
@@ -95,7 +89,7 @@ class Tally:
                 that are released already.
             Assumes: the models were released before.
         """
-        indices = true_indices(y, target)
+        indices = read_classes(y, target)
         check_length("y", indices, predicted)
         nothing = np.zeros(len(indices), dtype=np.int64)
         cell = (
@@ -161,34 +155,3 @@ def _moments(shares: np.ndarray) -> np.ndarray:
     """The three moments of each number, ``(n_records, 3)``; numbers are cut to 0 .. 1."""
     x = np.clip(shares, 0, 1)
     return np.stack([x * x, 2 * x * (1 - x), (1 - x) ** 2], axis=1)
-
-
-def _steps_missed(shares: np.ndarray) -> np.ndarray:
-    """Sums ``(1, 2)`` of steps hit and missed, from each record's error as a share of the target's range."""
-    missed = np.rint(TARGET_STEPS * np.clip(shares, 0, 1)).astype(np.int64)
-    return np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]])
-
-
-def tally_hits(forest: Forest, codes: np.ndarray, target_codes: np.ndarray, target: Target) -> np.ndarray:
-    """Sums ``(1, 2)`` of hits and misses of a forest on records, given as codes ``(n_features, n_records)``.
-
-    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps over the range of
-    ``target``, by which its codes are, some of which are missed.
-
-    Privacy:
-        Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.
-        Because: an added record adds 1 to one sum, or S-e to one and e to the other, with e in 0 .. S.
-        Assumes: the forest does not depend on these records.
-    """
-    shares = forest.predict(codes)
-    if isinstance(forest.target, Classes) or isinstance(target, Classes):
-        n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
-        return np.array([[n_hits, len(target_codes) - n_hits]])
-    start, width = place_within(target, forest.target)
-    return _steps_missed(np.abs(start + width * shares[:, 1] - target_codes / FINE_STEPS))
-
-
-def place_within(outer: Bounded, inner: Target) -> tuple[float, float]:
-    """Where the range of a target starts, and how wide it is, as parts of the range of another."""
-    assert isinstance(inner, Bounded)
-    return (inner.range[0] - outer.range[0]) / outer.span, inner.span / outer.span

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpforest.common.progress import in_parts
 from dpforest.errors import TableError
@@ -16,6 +17,8 @@ from dpforest.schema import Schema
 
 Progress = Callable[[str], None]
 Tell = Callable[[float], None]  # is told which share of a table was read
+# Types that pyarrow does not take rows from.
+PLAIN_TYPES = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
 
 def silent(step: str) -> None:
@@ -178,6 +181,20 @@ def check_types(types: pa.Schema, schema: Schema, with_target: bool, where: str)
             read_target(empty.column(schema.target.name), schema.target)
     except TableError as error:
         raise TableError(f"{where}: {error}") from None
+
+
+def in_plain_types(table: pa.Table) -> pa.Table:
+    """The table with text by views, or values by a list of them, as plain columns, which can be taken from and written."""
+    for index, field in enumerate(table.schema):
+        column = table.column(index)
+        if pa.types.is_dictionary(field.type):
+            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], field.type.value_type)
+        elif pa.types.is_run_end_encoded(field.type):
+            column = pa.chunked_array(map(pc.run_end_decode, column.chunks), field.type.value_type)
+        plain = PLAIN_TYPES.get(str(column.type), column.type)
+        if plain != field.type:
+            table = table.set_column(index, pa.field(field.name, plain, metadata=field.metadata), column.cast(plain))
+    return table
 
 
 def joined(chunks: Iterable[Chunk]) -> Chunk:

@@ -1,5 +1,6 @@
 """The vault: a table that was checked against its schema, wherever its rows are. Sees rows; what leaves is sealed."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -19,24 +20,22 @@ from dpforest.records.batch import (
     encoded,
     is_usable,
     tally_around,
-    tally_column,
+    tally_hits,
     tally_known,
-    tally_right,
     tally_targets,
+    tally_texts,
 )
-from dpforest.records.categories import add_texts
 from dpforest.records.coins import draw_held_out, draw_kept
-from dpforest.records.counter import Guarded, MemoryCounter
-from dpforest.records.held import spilled_array
+from dpforest.records.counter import Guarded, MemoryCounter, type_of_targets
 from dpforest.records.people import People
-from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, Work
-from dpforest.schema import Bounded, Classes, Schema
+from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, T, Work, spilled_array
+from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.grid import N_BINS
 
 
 class Vault(Guarded):
-    """The rows of a table, checked against the schema and not yet encoded.
+    """The rows of a table, checked against the schema and not yet encoded; for its methods see ``records.base``.
 
     Privacy: not private by itself; answers are sealed. Checks look at columns and types only, so whether an error occurs
     does not depend on values. What a record adds to an answer follows from that record and public values. Coins are tossed
@@ -98,58 +97,53 @@ class Vault(Guarded):
         away = self._streams
         return away if away is not None and away.works else self._used()
 
+    def _each(self, rows: Scan | Elsewhere, wanted: Wanted, work: Work[T]) -> list[T]:
+        """What ``work`` makes of each batch, in the order of rows."""
+        found: dict[int, T] = {}
+        rows.each(wanted, work, found.__setitem__, self._workers)
+        return [found[first] for first in sorted(found)]
+
     def _ids(self, rows: Scan) -> tuple[list[Any], np.ndarray]:
         """The columns of ids, one after the other, and a mask of the rows with a target."""
-        found: dict[int, tuple[Any, np.ndarray]] = {}
         wanted = Wanted(self.schema, [], self._id_column)
-        rows.each(wanted, lambda batch, _: (batch.ids, is_usable(batch.values)), found.__setitem__, self._workers)
-        parts = [found[first] for first in sorted(found)]
+        parts = self._each(rows, wanted, lambda batch, _: (batch.ids, is_usable(batch.values)))
         return [ids for ids, _ in parts], np.concatenate([np.empty(0, dtype=bool), *(usable for _, usable in parts)])
 
-    def _sum(self, shape: tuple[int, ...], features: list[str], tally: Work[np.ndarray]) -> Sealed[np.ndarray]:
-        """The sealed sum of what ``tally`` gives for all batches."""
-        return self._sum_at(self._where(), shape, features, tally)
-
-    def _sum_at(
-        self, where: Scan | Elsewhere, shape: tuple[int, ...], features: list[str], tally: Work[np.ndarray]
+    def _sum(
+        self, shape: tuple[int, ...], features: list[str], tally: Work[np.ndarray], where: Scan | Elsewhere | None = None
     ) -> Sealed[np.ndarray]:
+        """The sealed sum of what ``tally`` gives for all batches."""
         total = np.zeros(shape, dtype=np.int64)
         wanted = Wanted(self.schema, features)
-        where.each(wanted, tally, lambda _, found: np.add(total, found, out=total), self._workers)
+        (where or self._where()).each(wanted, tally, lambda _, found: np.add(total, found, out=total), self._workers)
         return Sealed(total)
 
     def count(self) -> Sealed[np.ndarray]:
-        """The sealed number of records, shape ``(1,)``."""
         away = self._streams
-        return self._sum_at(away if away is not None and away.counts else self._where(), (1,), [], tally_known)
+        return self._sum((1,), [], tally_known, away if away is not None and away.counts else None)
 
     def count_around(self, domain: Domain, centres: Mapping[int, float]) -> Sealed[np.ndarray]:
-        """Sealed numbers of records in each bin around some centres; see ``SealedTable``."""
         names = [*self.schema.features]
         asked = list(dict.fromkeys(names[domain.derived[feature].column] for feature in centres))
         return self._sum((len(centres), N_BINS + 1), asked, partial(tally_around, domain, dict(centres)))
 
     def count_targets(self, edges: np.ndarray) -> Sealed[np.ndarray]:
-        """Sealed numbers of records by the public edges at or below their target; see ``SealedTable``."""
         return self._sum((len(edges) + 1,), [], partial(tally_targets, edges))
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
-        """The sealed number of records of each text of a column."""
-        found = list[dict[str, int]]()
-        tally = partial(tally_column, [*self.schema.features].index(name))
-        self._where().each(Wanted(self.schema, [name]), tally, lambda _, texts: found.append(texts), self._workers)
-        return Sealed(add_texts(found))
+        total: Counter[str] = Counter()
+        tally = partial(tally_texts, [*self.schema.features].index(name))
+        self._where().each(Wanted(self.schema, [name]), tally, lambda _, texts: total.update(texts), self._workers)
+        return Sealed(dict(total))
 
     def narrowed(self, target: Bounded) -> "Vault":
-        """The vault of the same records with the target read within another range."""
         where = self._where()
         rows, away = (None, where) if where is self._elsewhere else (where, None)
         return self._of(rows, away, replace(self.schema, target=target))
 
     def sampled(self, share: Fraction, entropy: Entropy) -> "Vault":
-        """The vault of a secret sample of the records, or persons, which is kept; see ``SealedTable``."""
         if (away := self._streams) is not None:
-            return self._of(away.sampled(self._wanted, share, entropy))
+            return self._of(away.kept(self._wanted, share, entropy))
         rows = self._used()
         if self._people is None:
             chosen = draw_kept(rows.n_rows, share, entropy)
@@ -158,7 +152,6 @@ class Vault(Guarded):
         return self._of(rows.taken(Wanted.all_of(self.schema), chosen, self._workers))
 
     def hold_out(self, share: float, entropy: Entropy) -> "tuple[Vault, Vault]":
-        """Two vaults, of the records to train on and of those held out; see ``SealedTable``."""
         held = draw_held_out(self._used().n_rows, share, entropy)
         return self._part(~held), self._part(held)
 
@@ -174,38 +167,25 @@ class Vault(Guarded):
         return vault
 
     def hits(self, forest: Forest) -> Sealed[np.ndarray]:
-        """Sealed sums ``(1, 2)`` of hits and misses of a released forest on these records; see ``tally_hits``."""
-        return self._sum((1, 2), [*self.schema.features], partial(tally_right, forest, self.schema.target))
+        return self._sum((1, 2), [*self.schema.features], partial(tally_hits, forest, self.schema.target))
 
     def encode(self, domain: Domain) -> MemoryCounter:
-        """A counter of the encoded records, without those whose target is left out."""
-        where, work = self._where(), partial(encoded, domain, self.schema.target)
+        where = self._where()
+        work: Work[tuple[np.ndarray, np.ndarray]] = partial(encoded, domain, self.schema.target)
         if isinstance(where, Pieces) and not where.in_memory:
             codes, target_codes = self._encode_to_file(where, domain, work)
         else:
-            found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-            where.each(Wanted.all_of(self.schema), work, found.__setitem__, self._workers)
-            parts = [found[first] for first in sorted(found)] or [self._no_codes(domain)]
-            found.clear()
+            parts = self._each(where, Wanted.all_of(self.schema), work) or [work(self._nothing, self._workers)]
             target_codes = parts[0][1] if len(parts) == 1 else np.concatenate([own for _, own in parts])
-            codes = _side_by_side([own for own, _ in parts], domain)
+            codes = _side_by_side(parts, domain)
         pa.default_memory_pool().release_unused()  # what batches took is of no more use
         return MemoryCounter(codes, target_codes, domain, self.schema.target, self._workers)
-
-    def _no_codes(self, domain: Domain) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty((domain.n_features, 0), dtype=domain.dtype), self._target_type(0)
-
-    def _target_type(self, n_records: int) -> np.ndarray:
-        """An array for target codes."""
-        target = self.schema.target
-        is_short = isinstance(target, Classes) and len(target.labels) < 1 << 15
-        return np.empty(n_records, dtype=np.int16 if is_short else np.int32)
 
     def _encode_to_file(self, rows: Pieces, domain: Domain, work: Work[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Codes and target codes; codes lie in a file without a name, of which memory holds what it has room for."""
         shape = domain.n_features, rows.n_rows
         flat, is_record = spilled_array((shape[0] * shape[1],), domain.dtype), np.zeros(rows.n_rows, dtype=bool)
-        codes, target_codes = flat.reshape(shape), self._target_type(rows.n_rows)
+        codes, target_codes = flat.reshape(shape), np.empty(rows.n_rows, dtype=type_of_targets(self.schema.target))
 
         def place(first: int, own: tuple[np.ndarray, np.ndarray]) -> None:
             there = slice(first, first + len(own[1]))
@@ -220,9 +200,8 @@ class Vault(Guarded):
 
     def batches(self, work: Work[Any]) -> Sealed[list[Any]]:
         """What ``work`` makes of each batch of the rows that are used, in their order, sealed."""
-        found: dict[int, Any] = {}
-        self._used().each(Wanted.all_of(self.schema), work, found.__setitem__, self._workers)
-        return Sealed([found[first] for first in sorted(found)] or [work(self._nothing, self._workers)])
+        found = self._each(self._used(), Wanted.all_of(self.schema), work)
+        return Sealed(found or [work(self._nothing, self._workers)])
 
     @property
     def _nothing(self) -> Batch:
@@ -230,19 +209,18 @@ class Vault(Guarded):
         return Frame.of([], [], self.schema, None).batch
 
     def close(self) -> None:
-        """End the connection with where the rows are, however the fit ended."""
         if self._elsewhere is not None:
             self._elsewhere.close()
 
 
-def _side_by_side(parts: list[np.ndarray], domain: Domain) -> np.ndarray:
-    """The codes of batches as those of one table."""
+def _side_by_side(parts: list[tuple[np.ndarray, np.ndarray]], domain: Domain) -> np.ndarray:
+    """The codes of batches as those of one table; the list is emptied."""
     if len(parts) == 1:
-        return parts[0]
-    codes, end = np.empty((domain.n_features, sum(part.shape[1] for part in parts)), dtype=domain.dtype), 0
+        return parts[0][0]
+    codes, end = np.empty((domain.n_features, sum(own.shape[1] for own, _ in parts)), dtype=domain.dtype), 0
     parts.reverse()
     while parts:  # each is freed when it is no longer needed
-        own = parts.pop()
+        own, _ = parts.pop()
         codes[:, end : end + own.shape[1]] = own
         end += own.shape[1]
     return codes

@@ -132,7 +132,7 @@ def seal(given, schema=CLASSES, people=None):
 def test_a_sample_keeps_each_row_with_its_share_and_coins_are_tossed_once(put):
     given, keys = put(rows_of()), []
     vault = seal(given)
-    kept = [vault._elsewhere.sampled(Wanted.all_of(CLASSES), HALF, Entropy()).n_rows for _ in range(20)]
+    kept = [vault._elsewhere.kept(Wanted.all_of(CLASSES), HALF, Entropy()).n_rows for _ in range(20)]
     assert len({*kept}) > 1
     assert abs(np.mean(kept) - 150) < 5 * np.sqrt(75 / 20)  # once in a million runs it is not
     with pytest.MonkeyPatch.context() as patch:

@@ -20,11 +20,9 @@ from dpforest.records.batch import Batch, Wanted
 from dpforest.records.categories import PLACES, category_codes, to_texts
 from dpforest.records.coins import draw_kept
 from dpforest.records.columns import to_numbers
-from dpforest.records.counter import Guarded
 from dpforest.records.dates import NO_DATE, to_seconds
-from dpforest.records.held import Held
 from dpforest.records.people import distinct_ids, number_persons
-from dpforest.records.scan import Pieces, Receive, Work
+from dpforest.records.scan import Elsewhere, Held, Pieces, Receive, Work
 from dpforest.records.source import Progress
 from dpforest.records.sources.tasks import Failure
 from dpforest.schema import Categorical, Classes, Date, Feature
@@ -98,7 +96,7 @@ class Answer:
     found: Any
 
 
-class ClusterTable(Guarded):
+class ClusterTable(Elsewhere):
     """A table whose rows are on a cluster: workers answer for each partition, the trainer adds up and keeps.
 
     Privacy:
@@ -128,24 +126,16 @@ class ClusterTable(Guarded):
         """What workers answer for each partition, in the order of their numbers; may raise anything."""
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        """Call ``work`` for each partition, on a worker, and ``receive`` in the order of rows; see ``Elsewhere``."""
         for first, found in self._asked(wanted, partial(asked, work)):
             receive(first, found)
 
-    def kept(self, wanted: Wanted) -> Pieces:
-        """All rows, which are kept here."""
-        return self._delivered(wanted, partial(delivered, wanted, None, b""))
-
-    def sampled(self, wanted: Wanted, share: Fraction, entropy: Entropy) -> Pieces:
-        """A secret sample, kept here; workers toss each coin once."""
-        return self._delivered(wanted, partial(delivered, wanted, share, _draw_key(entropy)))
-
-    def _delivered(self, wanted: Wanted, task: Task) -> Pieces:
+    def kept(self, wanted: Wanted, share: Fraction | None = None, entropy: Entropy | None = None) -> Pieces:
         held, persons = Held(), dict[Any, int]()
+        task = partial(delivered, wanted, share, b"" if entropy is None else _draw_key(entropy))
         for first, (table, ids) in self._asked(wanted, task):
             if len(table):
                 held.add(first, unpack(table, ids, wanted, persons))
-        return Pieces.of_tables(held, self.progress)
+        return held.pieces(self.progress)
 
     def _asked(self, wanted: Wanted, task: Task) -> Iterator[tuple[int, Any]]:
         """What each partition gives, with the place of its first row; raises ``TableError`` if one failed or changed."""
@@ -177,9 +167,6 @@ class ClusterTable(Guarded):
         n_before, known = self._noted.setdefault(number, (n_rows, {}))
         if n_rows != n_before or any(known.setdefault(name, type_) != type_ for name, type_ in types.items()):
             raise TableError(CHANGED)
-
-    def close(self) -> None:
-        """Do nothing: nothing of a fit stays on workers."""
 
 
 def asked(work: Work[T], number: int, batch: Batch) -> T:
