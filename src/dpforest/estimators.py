@@ -1,6 +1,7 @@
 """The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -31,46 +32,29 @@ from dpforest.records.source import silent
 from dpforest.schema import Bounded, Classes, Schema
 
 
+@dataclass(eq=False, repr=False)
 class _DPForest(Spending):
-    """All that the classifier and the regressor have in common."""
+    """All that the classifier and the regressor have in common; each takes ``earlier_model`` as its last parameter."""
 
-    ledger_: Ledger
-    forest_: Forest
-    privacy_: Statement
-    schema_: Any
-    made_with_: dict[str, str]
-    trained_on_: str | None
+    schema: Schema | str | None = None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    recipe: str | Recipe = "auto"
+    variant: str = "private"
+    n_trees: int | None = None
+    max_depth: int | None = None
+    recipe_params: dict[str, Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    max_rows_per_person: int | None = None
+    budget: Budget | None = None
 
-    @named_here
-    def __init__(
-        self,
-        schema: Schema | str | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        recipe: str | Recipe = "auto",
-        variant: str = "private",
-        n_trees: int | None = None,
-        max_depth: int | None = None,
-        recipe_params: dict[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        max_rows_per_person: int | None = None,
-        budget: Budget | None = None,
-        earlier_model: Any = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.recipe = recipe
-        self.variant = variant
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.recipe_params = recipe_params
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.max_rows_per_person = max_rows_per_person
-        self.budget = budget
-        self.earlier_model = earlier_model
+    ledger_: Ledger = field(init=False)
+    forest_: Forest = field(init=False)
+    privacy_: Statement = field(init=False)
+    schema_: Any = field(init=False)
+    made_with_: dict[str, str] = field(init=False)
+    trained_on_: str | None = field(init=False)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by their names; a name from elsewhere is refused with what it is called here."""
@@ -239,6 +223,8 @@ class _DPForest(Spending):
         return tags
 
 
+@named_here
+@dataclass(eq=False, repr=False)
 class DPForestClassifier(ClassifierMixin, _DPForest):
     """A differentially private forest that predicts classes.
 
@@ -295,31 +281,10 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         The day in UTC on which the fit began; None if the model is from a file of an earlier version.
     """
 
-    classes_: np.ndarray
+    class_weight: dict[Any, float] | str | None = None
+    earlier_model: Any = None
 
-    @named_here
-    def __init__(
-        self,
-        schema: Schema | str | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        recipe: str | Recipe = "auto",
-        variant: str = "private",
-        n_trees: int | None = None,
-        max_depth: int | None = None,
-        recipe_params: dict[str, Any] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        max_rows_per_person: int | None = None,
-        budget: Budget | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        earlier_model: Any = None,
-    ) -> None:
-        self.class_weight = class_weight
-        super().__init__(
-            schema, epsilon, delta, recipe, variant, n_trees, max_depth, recipe_params, random_state, n_jobs,
-            max_rows_per_person, budget, earlier_model,
-        )  # fmt: skip
+    classes_: np.ndarray = field(init=False)
 
     @property
     def _released(self) -> Forest:
@@ -347,6 +312,8 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         return tags
 
 
+@named_here
+@dataclass(eq=False, repr=False)
 class DPForestRegressor(RegressorMixin, _DPForest):
     """A differentially private forest that predicts a number.
 
@@ -354,6 +321,8 @@ class DPForestRegressor(RegressorMixin, _DPForest):
     the schema is ``Bounded(lower, upper)``, or ``Bounded()`` if nobody knows its bounds. Predictions lie in the range
     ``forest_.target``, for which a part of the budget pays.
     """
+
+    earlier_model: Any = None
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of the target for each record ``(n_records,)``, within its released range."""
