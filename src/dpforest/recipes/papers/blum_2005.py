@@ -17,16 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpforest import parts
 from dpforest.errors import ParameterError
 from dpforest.growing.choosing import Level, score
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import EntropyCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.recipe import Choose, Recipe
-from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.voting import Majority
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.schema import Classes
 from dpforest.schema.grid import Grid
@@ -36,7 +29,7 @@ MOST_COUNT = 1 << 40
 
 
 @dataclass(frozen=True)
-class NoisyGain(Choose):
+class NoisyGain(parts.Choose):
     """A choice of the candidate whose noisy counts score best: SuLQ [suihkonen2023, eq. 4.1 and 4.2].
 
     The class counts of every value of every feature that a node may use are released. A value's size is the sum of its
@@ -53,7 +46,7 @@ class NoisyGain(Choose):
 
     targets = (Classes,)
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: parts.Recipe) -> None:
         """Raise for a recipe with distinct roots, or whose records add to more than one count of a feature."""
         if recipe.distinct_roots:
             raise ParameterError(f"NoisyGain of recipe {recipe.name!r} cannot keep the features of roots apart.")
@@ -76,19 +69,19 @@ class NoisyGain(Choose):
         return np.concatenate(chosen)
 
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="blum-2005",
     title="SuLQ-ID3: one multiway ID3 tree from noisy counts",
     paper="Blum, Dwork, McSherry and Nissim, PODS 2005",
-    sample=EveryRecord(),
+    sample=parts.EveryRecord(),
     grid=Grid(bins=5),
-    propose=Menu((OneChildPerValue(),)),
-    criterion=EntropyCount(),
+    propose=parts.Menu((parts.OneChildPerValue(),)),
+    criterion=parts.EntropyCount(),
     choose=NoisyGain(),
-    allocate=Uniform(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
+    allocate=parts.Uniform(),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.NonNegative(),),
+    vote=parts.Majority(),
     depth=4,
     has_published_variant=True,
     claim="holds",

@@ -14,9 +14,7 @@ its parent says; a public cap on nodes, which 17 trees of depth 14 would pass; g
 
 from dataclasses import replace
 
-from dpforest.parts.proposals import Menu
-from dpforest.parts.shape import LogRows
-from dpforest.parts.voting import Majority, MeanOfShares, ProbabilisticAverage
+from dpforest import parts
 from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 
 RECIPE = replace(
@@ -24,12 +22,15 @@ RECIPE = replace(
     name="bojarski-2015",
     title="dpRFMV/TA/PA: complete random binary trees",
     paper="Bojarski, Choromanska, Choromanski and LeCun, 2015",
-    propose=Menu(random=True),
-    vote=Majority(),
-    n_trees=LogRows(),
+    propose=parts.Menu(random=True),
+    vote=parts.Majority(),
+    n_trees=parts.LogRows(),
     depth=14,
     parameters={
-        "vote": ("vote", {"majority": Majority(), "threshold": MeanOfShares(), "probabilistic": ProbabilisticAverage()})
+        "vote": (
+            "vote",
+            {"majority": parts.Majority(), "threshold": parts.MeanOfShares(), "probabilistic": parts.ProbabilisticAverage()},
+        )
     },
     claim="holds if both class counts get noise and the number of trees is public",
 )

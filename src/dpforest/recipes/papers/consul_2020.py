@@ -19,35 +19,28 @@ instead of noise scaled by the leaf's size (§2.2); records dealt by a draw each
 ``parts.shape.FilledLeaves``, §2.19.
 """
 
+from dpforest import parts
 from dpforest.growing.choosing import Medians
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import GiniCount, SquaredError
-from dpforest.parts.leaves import NoisyCounts, TwoBinMean
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import AllSubsets, Menu, RandomSubsets, Thresholds
-from dpforest.parts.recipe import ByTarget, Recipe
-from dpforest.parts.sampling import Disjoint, EveryRecord
-from dpforest.parts.voting import MeanOfShares
 from dpforest.schema.grid import Grid
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="consul-2020",
     title="DiPriMe: balanced splits, on disjoint parts or all records",
     paper="Consul and Williamson, 2020",
-    sample=Disjoint(),
+    sample=parts.Disjoint(),
     grid=Grid(bins=32),
-    propose=Menu((Thresholds(), AllSubsets(6), RandomSubsets(8, beyond=6)), n_features=5),
-    criterion=ByTarget(classes=GiniCount(), bounded=SquaredError()),
+    propose=parts.Menu((parts.Thresholds(), parts.AllSubsets(6), parts.RandomSubsets(8, beyond=6)), n_features=5),
+    criterion=parts.ByTarget(classes=parts.GiniCount(), bounded=parts.SquaredError()),
     choose=Medians(jointly=True),
-    allocate=Uniform(split_share=0.5),
-    leaf=ByTarget(classes=NoisyCounts(), bounded=TwoBinMean()),
-    refine=(NonNegative(),),
-    vote=MeanOfShares(),
+    allocate=parts.Uniform(split_share=0.5),
+    leaf=parts.ByTarget(classes=parts.NoisyCounts(), bounded=parts.TwoBinMean()),
+    refine=(parts.NonNegative(),),
+    vote=parts.MeanOfShares(),
     n_trees=10,
     depth=5,
     tasks=("classification", "regression"),
     parameters={
-        "part": ("sample", {True: Disjoint(), False: EveryRecord()}),
+        "part": ("sample", {True: parts.Disjoint(), False: parts.EveryRecord()}),
         "rho": "allocate.split_share",
         "k": "propose.n_features",
         "medians": ("choose.jointly", {"joint": True, "first": False}),

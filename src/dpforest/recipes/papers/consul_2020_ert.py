@@ -11,9 +11,7 @@ leaf's size, noise in whole numbers, records dealt by a draw each (docs/review.m
 
 from dataclasses import replace
 
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.proposals import Menu, RandomSubsets, Thresholds
-from dpforest.parts.sampling import Disjoint, EveryRecord
+from dpforest import parts
 from dpforest.recipes.papers.consul_2020 import RECIPE as MEDIANS
 
 RECIPE = replace(
@@ -21,8 +19,8 @@ RECIPE = replace(
     name="consul-2020-ert",
     title="DP-ERT: random splits, budget in the leaves",
     choose=None,
-    propose=Menu((Thresholds(), RandomSubsets(1)), random=True),
-    allocate=LeavesOnly(),
-    parameters={"part": ("sample", {True: Disjoint(), False: EveryRecord()})},
+    propose=parts.Menu((parts.Thresholds(), parts.RandomSubsets(1)), random=True),
+    allocate=parts.LeavesOnly(),
+    parameters={"part": ("sample", {True: parts.Disjoint(), False: parts.EveryRecord()})},
     claim="holds for classification with public bounds; fails for regression: means scaled by the leaf's size",
 )

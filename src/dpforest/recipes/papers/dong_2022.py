@@ -15,7 +15,7 @@ each tree (docs/review.md, §2.4, §2.5, §2.9, §2.11, §2.16, §3).
 
 from dataclasses import replace
 
-from dpforest.parts.allocation import Linear
+from dpforest import parts
 from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
 RECIPE = replace(
@@ -23,7 +23,7 @@ RECIPE = replace(
     name="dong-2022",
     title="DiffPRF_linear: linear budgets over layers",
     paper="Dong, Zhang, Xu, Wang and Liu, Journal of Database Management 2022",
-    allocate=Linear(q=1.1, slope=0.5),
+    allocate=parts.Linear(q=1.1, slope=0.5),
     n_trees=25,
     depth=8,  # h = 9 layers, of which the last is leaves
     parameters={"q": "allocate.q", "d": "allocate.slope", "k": "propose.n_features"},

@@ -13,30 +13,22 @@ repeat once every feature has been one. Numbers, which the paper does not have, 
 outside of the lists and missing ones have children of their own.
 """
 
-from dpforest.parts.allocation import EveryQuery
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative, PruneByGini
-from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.shape import NoisySize
-from dpforest.parts.voting import ConfidenceWeighted
+from dpforest import parts
 from dpforest.schema.grid import Grid
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="fletcher-islam-2015-dpdf",
     title="DPDF: distinct roots, counts at every node",
     paper="Fletcher and Islam, AusDM 2015",
-    sample=EveryRecord(),
+    sample=parts.EveryRecord(),
     grid=Grid(bins=5),
-    propose=Menu((OneChildPerValue(),)),
-    criterion=GiniCount(),
-    allocate=EveryQuery(),
-    leaf=NoisyCounts(),
-    stop=NoisySize(least=100),
-    refine=(PruneByGini(), NonNegative()),
-    vote=ConfidenceWeighted(),
+    propose=parts.Menu((parts.OneChildPerValue(),)),
+    criterion=parts.GiniCount(),
+    allocate=parts.EveryQuery(),
+    leaf=parts.NoisyCounts(),
+    stop=parts.NoisySize(least=100),
+    refine=(parts.PruneByGini(), parts.NonNegative()),
+    vote=parts.ConfidenceWeighted(),
     distinct_roots=True,
     n_trees=4,
     depth=4,  # delta = 5 levels, of which the last is leaves

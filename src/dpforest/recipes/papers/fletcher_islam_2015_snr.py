@@ -18,10 +18,7 @@ nothing and not split; a public cap on nodes; geometric noise on integers (§2.1
 
 from dataclasses import replace
 
-from dpforest.parts.postprocess import PruneBySignal
-from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.shape import AllFeatures, EstimatedSupport, SupportedTrees
-from dpforest.parts.voting import MostConfidentNode
+from dpforest import parts
 from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 from dpforest.schema.grid import Grid
 
@@ -31,12 +28,12 @@ RECIPE = replace(
     title="Random multiway trees, pruned by signal-to-noise",
     paper="Fletcher and Islam, 2015 [thesis, reference 14]",
     grid=Grid(bins=5),
-    propose=Menu((OneChildPerValue(),), random=True),
-    stop=EstimatedSupport(),
-    refine=(PruneBySignal(),),
-    vote=MostConfidentNode(),
-    n_trees=SupportedTrees(),
-    depth=AllFeatures(),
+    propose=parts.Menu((parts.OneChildPerValue(),), random=True),
+    stop=parts.EstimatedSupport(),
+    refine=(parts.PruneBySignal(),),
+    vote=parts.MostConfidentNode(),
+    n_trees=parts.SupportedTrees(),
+    depth=parts.AllFeatures(),
     parameters={"least_snr": "refine.0.least", "bins": "grid.bins"},
     claim="holds if the number of rows is public",
 )

@@ -14,10 +14,7 @@ values outside of the category lists and missing ones have children of their own
 
 from dataclasses import replace
 
-from dpforest.parts.leaves import PrivateLabel
-from dpforest.parts.sampling import Disjoint
-from dpforest.parts.shape import HalfUntested
-from dpforest.parts.voting import Majority
+from dpforest import parts
 from dpforest.recipes.papers.jagannathan_2009 import RECIPE as RANDOM_TREES
 
 RECIPE = replace(
@@ -25,12 +22,12 @@ RECIPE = replace(
     name="fletcher-islam-2017",
     title="Random trees on disjoint parts, one private label a leaf",
     paper="Fletcher and Islam, Expert Systems with Applications 2017; addendum 2021",
-    sample=Disjoint(),
-    leaf=PrivateLabel(),
+    sample=parts.Disjoint(),
+    leaf=parts.PrivateLabel(),
     refine=(),
-    vote=Majority(),
+    vote=parts.Majority(),
     n_trees=100,
-    depth=HalfUntested(),
+    depth=parts.HalfUntested(),
     has_published_variant=True,
     claim="fails: smooth sensitivity inside the exponential mechanism",
 )

@@ -14,30 +14,24 @@ node be pruned; B/(2 delta - 1), as leaves then need no second query; numbers by
 in the vote a count below 0 is 0. Values outside of the lists and missing ones have children of their own.
 """
 
-from dpforest.parts.allocation import EveryQuery
-from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative, PruneByGini
-from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.shape import AboveNoise
-from dpforest.parts.voting import Majority
+from dpforest import parts
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="friedman-schuster-2010",
     title="DiffPID3: one greedy multiway tree",
     paper="Friedman and Schuster, KDD 2010",
-    sample=EveryRecord(),
-    propose=Menu((OneChildPerValue(numeric=False), Thresholds())),
-    criterion=MaxOperator(),
-    allocate=EveryQuery(),
-    leaf=NoisyCounts(),
-    stop=AboveNoise(),
-    refine=(PruneByGini(), NonNegative()),
-    vote=Majority(),
+    sample=parts.EveryRecord(),
+    propose=parts.Menu((parts.OneChildPerValue(numeric=False), parts.Thresholds())),
+    criterion=parts.MaxOperator(),
+    allocate=parts.EveryQuery(),
+    leaf=parts.NoisyCounts(),
+    stop=parts.AboveNoise(),
+    refine=(parts.PruneByGini(), parts.NonNegative()),
+    vote=parts.Majority(),
     depth=4,
-    parameters={"criterion": ("criterion", {"gini": GiniCount(), "max": MaxOperator(), "entropy": EntropyCount()})},
+    parameters={
+        "criterion": ("criterion", {"gini": parts.GiniCount(), "max": parts.MaxOperator(), "entropy": parts.EntropyCount()})
+    },
     has_published_variant=True,
     claim="holds",
 )

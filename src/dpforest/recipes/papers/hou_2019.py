@@ -15,9 +15,7 @@ a node draws is in no source: half of them, ``k`` (docs/review.md, §2.4, §2.9,
 
 from dataclasses import replace
 
-from dpforest.parts.allocation import Harmonic
-from dpforest.parts.criteria import EntropyCount
-from dpforest.parts.proposals import Menu
+from dpforest import parts
 from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
 RECIPE = replace(
@@ -25,9 +23,9 @@ RECIPE = replace(
     name="hou-2019",
     title="Entropy on binary splits, layers weighted 2/(d-i+1)",
     paper="Hou et al., 2019",
-    propose=Menu(n_features=0.5),
-    criterion=EntropyCount(),
-    allocate=Harmonic(inner=2.0),
+    propose=parts.Menu(n_features=0.5),
+    criterion=parts.EntropyCount(),
+    allocate=parts.Harmonic(inner=2.0),
     n_trees=50,
     depth=6,  # d = 7 layers, of which the last is leaves
     has_published_variant=False,

@@ -11,28 +11,20 @@ or missing ones from the rest, more than once on a path; m/2 is rounded up; a pu
 11 on mushroom would pass; geometric noise on integers (docs/review.md, §2.11, §2.18).
 """
 
-from dpforest.parts.allocation import LeavesOnly
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu, OneChildPerValue, Thresholds
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import EveryRecord
-from dpforest.parts.shape import HalfTheFeatures
-from dpforest.parts.voting import MeanOfShares
+from dpforest import parts
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="jagannathan-2009",
     title="Private-RDT: random multiway trees, budget in the leaves",
     paper="Jagannathan, Pillaipakkamnatt and Wright, ICDM workshops 2009",
-    sample=EveryRecord(),
-    propose=Menu((OneChildPerValue(numeric=False), Thresholds()), random=True),
-    criterion=GiniCount(),  # never asked: one random candidate leaves nothing to choose
-    allocate=LeavesOnly(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=MeanOfShares(),
+    sample=parts.EveryRecord(),
+    propose=parts.Menu((parts.OneChildPerValue(numeric=False), parts.Thresholds()), random=True),
+    criterion=parts.GiniCount(),  # never asked: one random candidate leaves nothing to choose
+    allocate=parts.LeavesOnly(),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.NonNegative(),),
+    vote=parts.MeanOfShares(),
     n_trees=10,
-    depth=HalfTheFeatures(),
+    depth=parts.HalfTheFeatures(),
     claim="holds",
 )

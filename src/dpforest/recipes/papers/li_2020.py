@@ -11,26 +11,19 @@ instead of one for each numeric feature and an exact comparison; public cuts; no
 for each tree; inner counts get nothing (docs/review.md, §2.4, §2.5, §2.9, §2.11, §2.16, §3).
 """
 
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import PoissonBootstrap
-from dpforest.parts.voting import Majority
+from dpforest import parts
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="li-2020",
     title="RFDPP-Gini: bootstrap CART forest, one joint choice a node",
     paper="Li et al., 2020",
-    sample=PoissonBootstrap(),
-    propose=Menu(n_features=5),
-    criterion=GiniCount(),
-    allocate=Uniform(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
+    sample=parts.PoissonBootstrap(),
+    propose=parts.Menu(n_features=5),
+    criterion=parts.GiniCount(),
+    allocate=parts.Uniform(),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.NonNegative(),),
+    vote=parts.Majority(),
     n_trees=50,
     depth=5,
     parameters={"k": "propose.n_features"},

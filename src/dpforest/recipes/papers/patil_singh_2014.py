@@ -15,34 +15,30 @@ How many features a node draws is in no source: half of them, ``k``. ``cuts="eve
 the table ``thesis-choices`` of docs/bench/papers.md has both.
 """
 
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu, OneChildPerValue
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import PoissonBootstrap
-from dpforest.parts.voting import Majority
+from dpforest import parts
 from dpforest.recipes.papers.first_look import FirstLook
 from dpforest.schema.grid import Grid
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="patil-singh-2014",
     title="DiffPRF: bootstrap forest of multiway ID3 trees",
     paper="Patil and Singh, ICACCI 2014",
-    sample=PoissonBootstrap(),
+    sample=parts.PoissonBootstrap(),
     grid=Grid(bins=32),
     first_look=FirstLook(cuts=True),
-    propose=Menu((OneChildPerValue(),), n_features=0.5),
-    criterion=MaxOperator(),
-    allocate=Uniform(),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
+    propose=parts.Menu((parts.OneChildPerValue(),), n_features=0.5),
+    criterion=parts.MaxOperator(),
+    allocate=parts.Uniform(),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.NonNegative(),),
+    vote=parts.Majority(),
     n_trees=20,
     depth=5,
     parameters={
-        "criterion": ("criterion", {"infogain": EntropyCount(), "max": MaxOperator(), "gini": GiniCount()}),
+        "criterion": (
+            "criterion",
+            {"infogain": parts.EntropyCount(), "max": parts.MaxOperator(), "gini": parts.GiniCount()},
+        ),
         "bins": "grid.bins",
         "cuts": ("first_look", {"mdl": FirstLook(cuts=True), "even": None}),
         "k": "propose.n_features",

@@ -22,16 +22,8 @@ from functools import partial
 
 import numpy as np
 
+from dpforest import parts
 from dpforest.errors import ParameterError
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import EntropyCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import LeastLeaf, NonNegative
-from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Narrow, Recipe
-from dpforest.parts.routes import Candidates
-from dpforest.parts.sampling import PoissonBootstrap
-from dpforest.parts.voting import Majority
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.gate import Gate
@@ -43,7 +35,7 @@ STEPS = 1024  # a bin's position between the bounds is a whole number from 0 to 
 
 
 @dataclass(frozen=True)
-class ClassMeans(Narrow):
+class ClassMeans(parts.Narrow):
     """Leaves each numeric feature the one cut that is nearest to the middle of its class means [suihkonen2023, eq. 4.7].
 
     The middle is the mean of the means of all classes whose released sums are above 0.
@@ -64,8 +56,8 @@ class ClassMeans(Narrow):
             raise ParameterError(f"threshold_share must lie in (0, 1), not {self.share!r}.")
 
     def narrow(
-        self, candidates: Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
-    ) -> Candidates:
+        self, candidates: parts.Candidates, counter: Counter, first: int, amount: float, gate: Gate, purpose: Purpose
+    ) -> parts.Candidates:
         """The candidates with one cut left for each numeric feature that a node may use."""
         domain = counter.domain
         wanted = candidates.wanted(domain.n_features) & domain.is_numeric
@@ -90,7 +82,7 @@ class ClassMeans(Narrow):
             own = np.where(features == feature, distance, np.inf)
             nearest = own.argmin(axis=1)  # the first of those that are equally near
             valid[nodes, nearest] |= np.isfinite(own[nodes, nearest])
-        return Candidates(candidates.routes, candidates.indices, valid)
+        return parts.Candidates(candidates.routes, candidates.indices, valid)
 
 
 def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
@@ -105,18 +97,18 @@ def _end_sums(domain: Domain, counts: np.ndarray) -> np.ndarray:
     return sums
 
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="rana-2015",
     title="Class-mean thresholds, information gain",
     paper="Rana, Gupta and Venkatesh, ICDM 2015",
-    sample=PoissonBootstrap(),
-    propose=Menu(n_features=4),
+    sample=parts.PoissonBootstrap(),
+    propose=parts.Menu(n_features=4),
     narrow=ClassMeans(),
-    criterion=EntropyCount(),
-    allocate=Uniform(),
-    leaf=NoisyCounts(),
-    refine=(LeastLeaf(), NonNegative()),
-    vote=Majority(),
+    criterion=parts.EntropyCount(),
+    allocate=parts.Uniform(),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.LeastLeaf(), parts.NonNegative()),
+    vote=parts.Majority(),
     n_trees=5,
     depth=4,
     parameters={"k": "propose.n_features", "threshold_share": "narrow.share", "least_leaf": "refine.0.share"},

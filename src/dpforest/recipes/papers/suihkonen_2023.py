@@ -16,31 +16,24 @@ eight times its own. No stop but depth and what can be split (§2.4, §2.14), an
 Records are dealt by a draw each (§2.8); K is not held below m; m / 2 is rounded up.
 """
 
+from dpforest import parts
 from dpforest.growing.choosing import Medians
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import PrivateLabel
-from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe
-from dpforest.parts.sampling import Disjoint
-from dpforest.parts.shape import HalfTheFeatures
-from dpforest.parts.voting import Majority
 from dpforest.schema.grid import Grid
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="suihkonen-2023",
     title="DPRF_thesis: balanced splits on ten cuts, private labels",
     paper="Suihkonen, master's thesis, University of Helsinki 2023",
-    sample=Disjoint(),
+    sample=parts.Disjoint(),
     grid=Grid(bins=11),
-    propose=Menu(n_features=5),
-    criterion=GiniCount(),
+    propose=parts.Menu(n_features=5),
+    criterion=parts.GiniCount(),
     choose=Medians(jointly=True),
-    allocate=Uniform(split_share=0.5),
-    leaf=PrivateLabel(),
-    vote=Majority(),
+    allocate=parts.Uniform(split_share=0.5),
+    leaf=parts.PrivateLabel(),
+    vote=parts.Majority(),
     n_trees=9,
-    depth=HalfTheFeatures(),
+    depth=parts.HalfTheFeatures(),
     parameters={
         "k": "propose.n_features",
         "p": "allocate.split_share",

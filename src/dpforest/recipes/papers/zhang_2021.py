@@ -14,7 +14,7 @@ said, so all are offered (docs/review.md, §2.4, §2.9, §2.11, §3).
 
 from dataclasses import replace
 
-from dpforest.parts.criteria import WeightedMajority
+from dpforest import parts
 from dpforest.recipes.papers.li_2020 import RECIPE as CART
 
 RECIPE = replace(
@@ -22,7 +22,7 @@ RECIPE = replace(
     name="zhang-2021",
     title="DPRFMaxTree: F_Max on CART trees",
     paper="Zhang et al., 2021",
-    criterion=WeightedMajority(),
+    criterion=parts.WeightedMajority(),
     n_trees=50,
     has_published_variant=False,
     claim="fails: bootstrap not charged",
