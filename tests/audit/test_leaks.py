@@ -3,13 +3,12 @@
 import logging
 import math
 import warnings
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.audit.broken import COUNTS, GREEDY, LABELS, first_findings, with_gate
+from tests.audit.broken import COUNTS, GREEDY, first_findings, with_gate
 from tests.support.encoded import opened
 
 from dpforest import DPForestClassifier
@@ -23,7 +22,6 @@ from dpforest.growing.learnt import LearnedGrid, Zooms
 from dpforest.growing.target import quantile_bound
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
-from dpforest.parts.recipe import Narrow
 from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
 from dpforest.privacy.accountants import Pure, make_accountant
 from dpforest.privacy.bounds import Bound, Sensitivity
@@ -48,14 +46,6 @@ def amount_by_size(values, amount, gate, label):
 
 def sensitivity_by_size(values, amount, gate, label):
     return gate.add_noise(values, Sensitivity(1 + counts_are_empty(values), 4), amount, label)
-
-
-def bound_by_size(values, amount, gate, label):
-    return gate.select(values, None, Bound(0, 1 + counts_are_empty(values)), amount, label)
-
-
-def label_by_size(values, amount, gate, label):
-    return gate.add_noise(values, ONE, amount, "empty leaves" if counts_are_empty(values) else label)
 
 
 def scope_by_size(values, amount, gate, label):
@@ -102,10 +92,6 @@ def a_ledger_of_its_own(values, amount, gate, label):
     return Gate(Ledger(make_accountant(amount, 0.0)), gate.entropy).add_noise(values, ONE, amount, label)
 
 
-def exact_counts(values, amount, gate, label):
-    return opened(values), 1.0
-
-
 def ties_by_exact_counts(values, amount, gate, label):
     counts, variance = gate.add_noise(values, ONE, amount, label)
     return np.where(opened(values) == 1, counts, counts.clip(0)), variance
@@ -115,8 +101,6 @@ def ties_by_exact_counts(values, amount, gate, label):
 LEAKING = {
     amount_by_size: ("question", "amount of 'leaves'"),
     sensitivity_by_size: ("question", "bound of 'leaves'"),
-    bound_by_size: ("question", "bound of 'leaves'"),
-    label_by_size: ("question", "label"),
     scope_by_size: ("question", "scope of 'leaves'"),
     mechanism_by_size: ("question", "runs of 'leaves'"),
     mask_of_present_labels: ("question", "candidates of 'leaves'"),
@@ -126,7 +110,6 @@ LEAKING = {
     charge_twice_if_empty: ("public value", "ledger_."),
     halves_of_counts: ("not an integer", "what 'leaves' is handed"),
     a_ledger_of_its_own: ("public value", "forest_.counts"),
-    exact_counts: ("public value", "forest_.counts"),
     ties_by_exact_counts: ("public value", "forest_.counts"),
 }
 
@@ -150,25 +133,6 @@ def test_a_part_whose_questions_depend_on_rows_is_caught_where_it_asks(release):
     if kind == "question":
         assert "tests/audit/test_leaks.py" in findings[0].where
         assert findings[0].where.endswith(f" in {release.__name__}")
-
-
-@dataclass(frozen=True)
-class ExactSize(Narrow):
-    """Nodes of fewer than ``least`` records stop, by their exact size."""
-
-    least: int
-    share: float = 0.5
-
-    def narrow(self, candidates, counter, first, amount, gate, label):
-        sizes = opened(counter.count_nodes(first, len(candidates.indices))).sum(axis=1)
-        return replace(candidates, valid=candidates.valid & (sizes >= self.least)[:, None])
-
-
-@pytest.mark.parametrize(("least", "seed"), [(1, 0), (3, 3), (9, 85), (20, 6), (100, 16)])
-def test_stopping_by_exact_size_is_caught_wherever_the_limit_is(least, seed):
-    """The seed is that of the first generated case that finds it."""
-    subject = Subject(replace(COUNTS, narrow=ExactSize(least)))
-    assert "question" in {finding.kind for finding in replay(subject, generate(seed, subject.tasks))[1]}
 
 
 class Falling(MaxOperator):
@@ -285,22 +249,6 @@ class RepeatingGate(Gate):
         return np.where(counts < 0, again, counts), variance
 
 
-class NarrowGate(Gate):
-    """Gaussian noise whose variance is a fifth too small."""
-
-    def add_noise(self, values, sensitivity, amount, label):
-        if self.ledger.unit == "rho":
-            sensitivity = Sensitivity(sensitivity.l1, Fraction(4, 5) * sensitivity.l2_squared)
-        return super().add_noise(values, sensitivity, amount, label)
-
-
-class SharpGate(Gate):
-    """Doubles scores on their way to the mechanism."""
-
-    def select(self, scores, valid, bound, amount, label, mechanism=None, distinct=None):
-        return super().select(scores.map(lambda values: 2 * values), valid, bound, amount, label, mechanism, distinct)
-
-
 class LateGate(Gate):
     """Draws first and charges afterwards: where the budget does not suffice, the coins were shown for nothing."""
 
@@ -322,8 +270,6 @@ BROKEN_GATES = {
     FreeGate: (COUNTS, {"charge", "loss"}),
     CheapGate: (COUNTS, {"loss"}),
     RepeatingGate: (COUNTS, {"bound", "charge", "loss"}),
-    NarrowGate: (COUNTS, {"charge", "loss"}),
-    SharpGate: (LABELS, {"bound", "charge", "loss"}),
     LateGate: (COUNTS, {"charge"}),
     RichGate: (COUNTS, {"charge", "loss"}),
 }
@@ -335,8 +281,6 @@ def test_a_gate_that_takes_more_than_it_pays_for_is_caught(gate):
     findings = first_findings(Subject(recipe, classifier=with_gate(gate)))
     assert {finding.kind for finding in findings} == kinds
     assert any("dpforest/parts/leaves.py" in finding.where for finding in findings)
-    if gate is NarrowGate:
-        assert all(finding.case.delta > 0 for finding in findings)
 
 
 # --- estimators ---------------------------------------------------------------------------------------------------------

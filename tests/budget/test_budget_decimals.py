@@ -16,8 +16,7 @@ from dpforest.budget import Cap, Loss, handle
 from dpforest.budget.chain import losses_from_json, losses_to_json
 from dpforest.budget.totals import Account
 from dpforest.errors import BudgetDamagedError, BudgetError, ParameterError, shown_down, shown_up
-from dpforest.mechanisms import Entropy, Rate
-from dpforest.privacy.accountants import ZCDP, Pure, make_accountant
+from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.amounts import (
     as_written,
     divide,
@@ -29,7 +28,6 @@ from dpforest.privacy.amounts import (
     round_up,
     round_up_short,
 )
-from dpforest.privacy.gate import Gate
 
 rng = np.random.default_rng(0)
 X = rng.random((300, 1))
@@ -96,65 +94,7 @@ def test_what_is_no_positive_number_is_refused(wrong):
 # What runs is at most what is counted
 
 
-@given(st.floats(2.0**-20, 50))
-@settings(deadline=None)
-def test_mechanisms_run_at_no_more_than_the_decimal(amount):
-    for mechanism in ("permute-and-flip", "exponential", "geometric", "k-norm"):
-        rate = Rate.below(Pure(1.0).strength(mechanism, amount))
-        assert Fraction(rate.numerator, rate.denominator) <= exact(amount)
-    zcdp = ZCDP(1.0, 1e-6)
-    for mechanism, factor in (("exponential", 8), ("permute-and-flip", 2), ("geometric", 2)):
-        assert zcdp.strength(mechanism, amount) ** 2 / factor <= exact(amount)
-    assert zcdp.strength("gaussian", amount) / 2 <= exact(amount)
-
-
-class Watching(Gate):
-    """Writes down the exact rate of all noise."""
-
-    def _add_noise(self, values, spread):
-        self.__dict__.setdefault("rates", []).append(Fraction(spread.numerator, spread.denominator))
-        return super()._add_noise(values, spread)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [None, 3])
-@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.7, 0.3333333333333333])
-def test_a_fit_loses_at_most_the_decimal_and_states_it(epsilon, rows, monkeypatch):
-    gates = []
-
-    def watched(ledger, random_state):
-        gates.append(Watching(ledger, Entropy(random_state)))
-        return gates[-1]
-
-    monkeypatch.setattr(DPForestClassifier, "_make_gate", staticmethod(watched))
-    groups = None if rows is None else np.arange(300)
-    model = small(epsilon=epsilon, max_rows_per_person=rows).fit(X, Y, groups=groups)
-    # One tree of which only the leaves are noisy: the rate is what a record loses.
-    (rate,) = gates[0].rates
-    assert (rows or 1) * rate <= Fraction(repr(epsilon))
-    assert model.ledger_.spent == model.privacy_.epsilon == epsilon
-
-
 # What fits under a cap
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "amounts", [[0.2] * 5, [0.1] * 10, [0.3, 0.3, 0.4], [0.7, 0.2, 0.1], [0.05] * 20, [1 / 3] * 3], ids=str
-)
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_decimals_that_sum_to_one_fill_a_cap_of_one(path, amounts, delta):
-    budget = Budget.open(path, dataset="a", epsilon=1, delta=delta)
-    for amount in amounts:
-        spend(budget, amount)
-    assert budget.spent == pytest.approx(1.0, rel=1e-15)
-    assert budget.spent <= 1
-    if delta == 0:
-        assert budget.left == 0.0
-        with pytest.raises(BudgetError, match="but nothing is left of a cap of 1"):
-            budget.reserve("fit", outcomes=[Loss.pure(1e-8)])
-    with pytest.raises(BudgetError):
-        budget.reserve("fit", outcomes=[Loss.pure(amounts[0])])
 
 
 FILLING = {
@@ -177,15 +117,6 @@ def test_tenths_and_fifths_fill_a_cap_of_one(path, kind):
     assert (budget.spent, budget.left) == (1.0, 0.0)
     with pytest.raises(BudgetError, match=f"asks .* epsilon = {1 / n_fits}, but nothing is left"):
         fit(budget)
-
-
-def test_fits_with_delta_at_tenths_are_within_what_they_reserve(path):
-    budget = Budget.open(path, dataset="a", epsilon=1, delta=1e-6)
-    for epsilon in (0.1, 0.2, 0.3):
-        model = DPForestClassifier(SCHEMA, epsilon=epsilon, delta=1e-6, budget=budget).fit(X, Y)
-        assert model.privacy_.epsilon <= epsilon
-    assert budget.spent <= 1.0
-    assert {release["state"] for release in budget.history()} == {"settled"}
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=12))

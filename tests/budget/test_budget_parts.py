@@ -161,16 +161,3 @@ def test_a_version_that_does_not_know_of_lines_refuses_the_file(path, house, mon
     become_older(monkeypatch)
     with pytest.raises(BudgetDamagedError, match=r"Entry 2 .*cannot be read"):
         Budget.open(path, "hospital")
-
-
-def test_a_record_in_two_parts_loses_the_sum_of_both(house):
-    """Randomized response on the record in each ward, enumerated: a cap above that took the larger part would be broken."""
-    losses = {"ward-7": 0.5, "ward-8": 1.0}
-    for name, epsilon in losses.items():
-        spend(house[name], epsilon)
-    chances = [{True: math.exp(x) / (1 + math.exp(x)), False: 1 / (1 + math.exp(x))} for x in losses.values()]
-    with_record = {(a, b): chances[0][a] * chances[1][b] for a in (True, False) for b in (True, False)}
-    without = {(a, b): chances[0][not a] * chances[1][not b] for a, b in with_record}
-    worst = max(abs(math.log(with_record[seen] / without[seen])) for seen in with_record)
-    assert 0.9 * house["hospital"].spent < worst <= house["hospital"].spent * (1 + 1e-12)
-    assert worst > max(losses.values())

@@ -5,11 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import naive, strategies
 from tests.support.planted import voting
-from tests.support.strategies import FIXED, SEEDS, TWO, classes, domains, forests, mixed_table, recipe_of
+from tests.support.strategies import FIXED, SEEDS, classes, domains, forests
 
-from dpforest import DPForestClassifier, load_model
 from dpforest.forest.tree import Forest
-from dpforest.recipes.papers.liu_2022 import TwoPhase
 
 
 @st.composite
@@ -74,13 +72,3 @@ def test_a_forest_taken_apart_and_joined_is_the_same_forest(forest):
     inner = ~forest.is_leaf
     np.testing.assert_array_equal(back.routes[back.splits[inner]], forest.routes[forest.splits[inner]])
     assert back.released.tolist() == forest.released.tolist()
-
-
-def test_a_joined_forest_is_saved_and_loaded_as_it_is(tmp_path):
-    X, y, _ = mixed_table(120, seed=3)
-    model = DPForestClassifier(TWO, recipe=recipe_of(stages=TwoPhase(), n_trees=5), random_state=1).fit(X, y)
-    assert_sound(model.forest_)
-    model.save(tmp_path / "m.dpf")
-    back = load_model(tmp_path / "m.dpf")
-    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
-    assert back.ledger_ == model.ledger_

@@ -377,11 +377,3 @@ def test_a_learnt_list_is_that_of_the_earlier_model_and_needs_no_delta():
     assert "list of values" not in {entry["label"] for entry in model.ledger_.entries()}
     said = [[note for note in each.privacy_.notes if "learnt from" in note] for each in (earlier, model)]
     assert [(len(notes), "not learnt" in notes[0]) for notes in said] == [(1, False), (1, True)]
-
-
-def test_counts_of_other_records_are_not_said_to_be_of_these(tmp_path):
-    model = classifier(epsilon=8.0, earlier_model=fitted(epsilon=8.0)).fit(*of_two())
-    model.save_report(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    assert "earlier model" in page
-    assert "Whether the earlier model helps" in page

@@ -13,7 +13,7 @@ from tests.support.encoded import random_table
 from tests.support.strategies import FIXED, MEAN, SEEDS, THREE, TWO, domains, menus, mixed_table, reaches, recipe_of
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor
-from dpforest.errors import AccountingError, ParameterError
+from dpforest.errors import ParameterError
 from dpforest.growing import choosing as choosing_module
 from dpforest.growing import grower as growth_module
 from dpforest.growing.choosing import FeatureFirst, Medians
@@ -227,24 +227,6 @@ def test_small_fits_of_any_target_and_sample_spend_exactly_their_budget(schema, 
     X, y, z = mixed_table(n_rows, seed=1, n_classes=3 if schema is THREE else 2)
     kind, y = (DPForestRegressor, z) if schema is MEAN else (DPForestClassifier, y)
     check_spends_its_budget(kind(schema, epsilon=0.7, delta=delta, recipe=recipe_of(**parts)).fit(X, y))
-
-
-def test_a_bootstrap_under_zcdp_is_refused_and_charges_nothing():
-    X, y, _ = mixed_table(60, seed=1)
-    model = DPForestClassifier(TWO, epsilon=0.7, delta=1e-6, recipe=recipe_of(sample=PoissonBootstrap(), n_trees=3))
-    with pytest.raises(AccountingError, match=r"bootstrap.*delta = 0"):
-        model.fit(X, y)
-    assert labels(model) == []
-    assert model.ledger_.total == 0
-
-
-@pytest.mark.parametrize("n_trees", [1, 4])
-def test_every_part_works_without_privacy_too(n_trees):
-    X, y, _ = mixed_table(60, seed=1)
-    for sample in (EveryRecord(), Disjoint(), PoissonBootstrap()):
-        model = DPForestClassifier(TWO, epsilon=math.inf, recipe=recipe_of(sample=sample, n_trees=n_trees)).fit(X, y)
-        assert model.ledger_.spent == math.inf
-        assert (model.forest_.variances == 0).all()
 
 
 # --- public caps ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from dpforest.growing.choosing import Medians
 from dpforest.mechanisms import Entropy, GeometricNoise
 from dpforest.parts.allocation import Geometric, Uniform
 from dpforest.parts.criteria import EntropyCount, GiniCount, MaxOperator, Mixture
-from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel
+from dpforest.parts.leaves import NoisyCounts
 from dpforest.parts.proposals import Menu
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
@@ -231,19 +231,6 @@ def test_a_tree_of_depth_one_tells_no_table_from_a_neighbour_by_more_than_epsilo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [World(2, missing=True), World(3)], ids=["missing values", "a third feature"])
-def test_missing_values_and_a_third_feature_stay_within_epsilon_in_a_tree_of_depth_one(world, trace):
-    laws = Laws(trace, world, recipe_of(GiniCount(), depth=1), 1.0)
-    assert_kept(laws, small_pairs(world, 1) + random_pairs(world, 20, seed=62), 0.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gini", "gini+max"])
-def test_a_tree_of_depth_two_tells_no_small_table_from_a_neighbour_by_more_than_epsilon(name, trace):
-    assert_kept(Laws(trace, World(2), recipe_of(CRITERIA[name], depth=2), 1.0), small_pairs(World(2), 2), 0.5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "allocate"),
     [*zip(CRITERIA, itertools.cycle([Uniform(split_share=0.5), Geometric(ratio=1.5)]), strict=False)],
@@ -252,43 +239,6 @@ def test_a_tree_of_depth_two_comes_within_a_fifth_of_epsilon_on_larger_tables_an
     world = World(3)
     pairs = [pair for pair in separating_pairs(world) if pair[0].max() == 20][:6] + random_pairs(world, 4, seed=63)
     assert_kept(Laws(trace, world, recipe_of(CRITERIA[name], depth=2, allocate=allocate), 2.0), pairs, 0.8)
-
-
-def test_counts_released_at_inner_nodes_are_part_of_what_is_charged(trace):
-    world, epsilon = World(2), 1.0
-    recipe = recipe_of(GiniCount(), depth=1, allocate=Uniform(count_share=0.3))
-    worst = 0.0
-    for table, more in separating_pairs(world):
-        for place in range(world.n_candidates):
-            before, after = (trace(world, part, (place,), recipe, epsilon) for part in (table, more))
-            assert len(before.rates) == 2
-            root_move = np.abs(after.forest.counts[0] - before.forest.counts[0]).sum()
-            leaf_move = np.abs(after.leaves() - before.leaves()).sum()
-            ratio = abs(after.log_structure - before.log_structure)
-            worst = max(worst, ratio + before.rates[0] * root_move + before.rates[1] * leaf_move)
-    assert 0.8 * epsilon < worst <= epsilon
-
-
-def test_a_tree_with_margins_comes_within_a_fifth_of_epsilon_and_never_beyond(trace):
-    world, epsilon = World(2), 1.0
-    laws = Laws(trace, world, recipe_of(GiniCount(), depth=1, leaf=NoisyMargin()), epsilon)
-    assert_kept(laws, separating_pairs(world) + random_pairs(world, 20, seed=64), 0.8)
-
-
-@pytest.mark.slow
-def test_a_tree_with_private_labels_comes_within_a_fifth_of_epsilon_and_never_beyond(trace):
-    world, epsilon = World(2), 0.2
-    recipe = recipe_of(MaxOperator(), depth=1, leaf=PrivateLabel())
-    # The record raises the worse split but not the better one, and settles a tie in the leaf where it falls.
-    tied = world.table({world.cell(x, z, label=z): 40 for x in (0, 1) for z in (0, 1)})
-    settled = tied + world.table({world.cell(1, 0, label=1): 1})
-    worst = 0.0
-    for table, more in [(tied, settled), *separating_pairs(world), *random_pairs(world, 20, seed=65)]:
-        for script in itertools.product(range(world.n_candidates), range(2)):
-            before, after = (trace(world, part, script, recipe, epsilon) for part in (table, more))
-            assert before.charged <= epsilon
-            worst = max(worst, abs(after.log_structure - before.log_structure))
-    assert 0.8 * epsilon < worst <= epsilon
 
 
 @pytest.mark.slow
@@ -344,21 +294,3 @@ def test_twenty_thousand_fitted_trees_have_the_enumerated_law(trace, monkeypatch
         for key, chance in law.items():
             expected[numbers[key]] += chance
         assert_drawn_from(np.array([numbers[key] for key in seen]), expected)
-
-
-def test_noise_on_the_leaves_of_fitted_trees_has_the_enumerated_law(trace, monkeypatch):
-    world, epsilon, n_trees = World(2), 1.5, 5_000
-    table = np.array([9, 1, 4, 5, 2, 7, 0, 6])
-    recipe = recipe_of(GiniCount(), depth=1)
-    exact = {}
-    for place in range(world.n_candidates):
-        one = trace(world, table, (place,), recipe, epsilon)
-        exact[split_at(one.forest, 0)] = one.leaves()
-    rate = one.rates[-1]
-    monkeypatch.undo()
-
-    forest = fitted_forest(world, table, recipe, epsilon, n_trees, seed=67)
-    first = forest.first_children[:n_trees]
-    noise = [forest.counts[own : own + 2] - exact[split_at(forest, tree)] for tree, own in enumerate(first)]
-    law = {k: math.tanh(rate / 2) * math.exp(-rate * abs(k)) for k in range(-math.ceil(30 / rate), math.ceil(30 / rate) + 1)}
-    assert_drawn_from(np.array(noise).astype(int).ravel(), law)

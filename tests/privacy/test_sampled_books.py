@@ -150,22 +150,6 @@ def test_a_sample_lets_a_budget_be_that_would_be_too_small_for_the_table():
 # --- laws of what the gate draws ------------------------------------------------------------------------------------
 
 
-def worst_of_a_count(rate, rows, share):
-    """The worst log-ratio of a count with geometric noise, with and without a person of so many rows, secretly sampled."""
-    return math.log1p(float(share) * math.expm1(rows * rate))
-
-
-@every_share
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-def test_a_count_of_the_sample_loses_epsilon_on_the_table_and_that_of_a_smaller_sample_more(share, rows, epsilon):
-    accountant = make_accountant(epsilon, 0.0, rows, share=share)
-    rate = float(scale_of_a_count(accountant))
-    assert 0.999 * epsilon < worst_of_a_count(rate, rows, share) <= epsilon * (1 + 1e-12)
-    for other in (share * Fraction(9, 10), share / 2):
-        assert worst_of_a_count(float(scale_of_a_count(replace(accountant, share=other))), rows, share) > epsilon
-
-
 def delta_of_a_count(variance, rows, share, epsilon):
     """The exact delta, at epsilon, of a count with discrete Gaussian noise and a person of so many rows, or without."""
     deviation = math.sqrt(variance)

@@ -211,17 +211,3 @@ def test_2_9_one_record_counts_more_than_once(recipe):
     )
     assert before.counts[: before.n_trees, 2].max() == 0
     assert after.counts[: after.n_trees, 2].max() >= 2
-
-
-@pytest.mark.slow
-def test_2_9_the_loss_of_a_noisy_count_is_above_its_charge():
-    # The feature is constant, so trees are roots; with two records one of them is drawn K times, K binomial(2, 1/2).
-    features, n_trees, charge = {"A": Categorical([0])}, 4000, 2.0
-    options = {"n_trees": n_trees, "max_depth": 1, "epsilon": 4 * n_trees * charge, "random_state": 1}
-    models = [fit_records("li-2020", features, table, **options) for table in ([(0, 0)], [(0, 0), (0, 1)])]
-    beyond = [float((model.forest_.counts[:, 1] > 2).mean()) for model in models]
-    loss = 2 * math.log((1 + math.exp(charge)) / 2)
-    assert loss > charge
-    assert beyond[0] == pytest.approx(math.exp(-2 * charge) / 2, abs=0.005)
-    assert beyond[1] == pytest.approx(math.exp(loss - 2 * charge) / 2, abs=0.03)
-    assert math.log(beyond[1] / beyond[0]) > charge

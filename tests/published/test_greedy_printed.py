@@ -224,18 +224,6 @@ class TestThesis:
         assert loss > 2 * charged
         assert loss <= k * budgets.split + budgets.feature
 
-    @pytest.mark.parametrize("record", [(2, 0), (0, 1)], ids=["category", "feature"])
-    def test_splits_show_what_occurs(self, record):
-        """Two categories and a feature that does not vary, and one record of another value (docs/review.md, 2.11).
-
-        Without it the first feature halves the table. With it the other value may be split off, which leaves one record.
-        """
-        columns = [np.arange(20) % 2, np.zeros(20)]
-        rows = rows_of(columns, np.arange(20) // 2 % 2, [Categorical(LETTERS)] * 2)
-        more = with_one_more(rows, record, 1)
-        assert are_split(self.NAME, rows, 0.01, 60, depth=1) == {True}
-        assert False in are_split(self.NAME, more, 0.01, 60, depth=1)
-
 
 def table_for_k_splits(k, m, h):
     """Feature 0 has a split of middling error; the others have a balanced good one and a bad one almost as balanced.

@@ -27,7 +27,7 @@ from tests.support.fitted import (
     with_names,
 )
 
-from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
+from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import DPForestError, ParameterError
 from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows
@@ -80,16 +80,6 @@ def test_text_that_no_file_can_hold_is_exported_all_the_same():
         database.executemany("INSERT INTO people VALUES (?, ?, ?)", rows[:3])
         found = [row[-3:] for row in database.execute(model.to_sql("people")).fetchall()]
     agree(sorted(found), sorted(map(tuple, probabilities.tolist())))
-
-
-@pytest.mark.parametrize("make", [with_buckets, with_dates, with_learnt_lists])
-def test_a_stored_model_predicts_the_same(make, tmp_path):
-    model, rows = make()
-    model.save(tmp_path / "m.dpf")
-    loaded = load_model(tmp_path / "m.dpf")
-    assert (loaded.predict_proba(rows) == model.predict_proba(rows)).all()
-    known = [[getattr(part, "n_values", None) for part in each.schema_.features.values()] for each in (model, loaded)]
-    assert known[0] == known[1]
 
 
 def values_at_cuts(cuts):
