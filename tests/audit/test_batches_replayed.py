@@ -1,5 +1,6 @@
-"""Trees in sequence under audit: nothing is found, and twins are whose batches or bounds are not what is charged."""
+"""Trees in sequence, also behind an earlier model, under audit: twins are found whose batches are not what is charged."""
 
+import warnings
 from dataclasses import replace
 from functools import cache
 
@@ -8,15 +9,16 @@ import pytest
 from tests.audit.broken import GREEDY, with_counter
 from tests.support.given_draws import GivenDraws
 
+from dpforest import Bounded, DPForestClassifier, DPForestRegressor
 from dpforest.audit.cases import generate
 from dpforest.audit.replay import replay
 from dpforest.audit.subject import Subject
+from dpforest.errors import NothingLearntWarning
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.parts.criteria import MaxOperator, ResidualGain
 from dpforest.parts.leaves import ResidualSums
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.voting import LogShares
-from dpforest.privacy.bounds import Bound
 from dpforest.records.counter import MemoryCounter
 
 pytestmark = pytest.mark.slow
@@ -61,9 +63,9 @@ class AllInTurn(MemoryCounter):
 
 
 @cache
-def findings_of(name, counter=MemoryCounter, n_pairs=30, **parts):
+def findings_of(name, counter=MemoryCounter, n_pairs=30):
     """The findings of cases that ask for no other number of trees than the phases have, and the pairs of fits."""
-    recipe = replace(RECIPES[name], **parts)
+    recipe = RECIPES[name]
     subject = Subject(recipe, classifier=with_counter(counter))
     cases = (replace(generate(seed, recipe.tasks), n_trees=None) for seed in range(n_pairs))
     replays = [replay(subject, case) for case in cases]
@@ -108,23 +110,51 @@ def test_trees_of_a_round_that_share_records_are_caught_by_what_a_record_loses(n
     assert {finding.what for finding in findings} == {"one record uses more than all charges together"}
 
 
-class ShortGain(ResidualGain):
-    """The bound is a tenth too small on both sides."""
+# --- fits from an earlier model --------------------------------------------------------------------------------------
 
-    def bound(self, most=1):
-        less = most * 9 // 10
-        return Bound(-less, less)
-
-
-class RisingGain(ResidualGain):
-    """Half of the bound: it says that scores rise, but residuals that offset each other lower them."""
-
-    def bound(self, most=1):
-        return Bound(0, most)
+TASKS = ("classification", "regression")
+# The path of the model that fits start from.
+STARTS: list[str] = []
 
 
-@pytest.mark.parametrize("criterion", [ShortGain(), RisingGain()], ids=lambda part: type(part).__name__)
-def test_a_choice_by_residuals_whose_bound_is_too_small_is_caught(criterion):
-    findings = findings_of("no batches", criterion=criterion)[0]
-    assert {finding.kind for finding in findings} == {"bound", "charge", "loss"}
-    assert all("splits of level" in finding.what for finding in findings if finding.kind != "loss")
+class Started:
+    """Fits start from the last of the earlier models."""
+
+    def fit(self, X, y=None, **others):
+        self.earlier_model = STARTS[-1]
+        return super().fit(X, y, **others)
+
+
+class StartedClassifier(Started, DPForestClassifier):
+    pass
+
+
+class StartedRegressor(Started, DPForestRegressor):
+    pass
+
+
+def replays(folder, seeds):
+    """For each case whose fits succeed: the findings, whether the earlier model was kept, and the task.
+
+    The earlier model is of some rows of the case; both tables of a case start from the same.
+    """
+    subject = Subject("auto", classifier=StartedClassifier, regressor=StartedRegressor)
+    for seed in seeds:
+        case = generate(seed, TASKS)
+        kind = DPForestRegressor if isinstance(case.schema.target, Bounded) else DPForestClassifier
+        rows, target = case.tables()[0]
+        STARTS.append(str(folder / f"{len(STARTS)}.dpf"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingLearntWarning)
+            kind(case.schema, epsilon=5.0, delta=0.1, random_state=seed).fit(rows[::2], target[::2]).save(STARTS[-1])
+        (first, _), findings = replay(subject, case)
+        if not first.failed:
+            yield findings, first.public.get("forest_.n_earlier") != "int 0", subject.parts.task(case.schema)
+
+
+def test_fits_from_an_earlier_model_are_sound(tmp_path):
+    found = list(replays(tmp_path, range(16)))
+    assert [str(finding) for findings, _, _ in found for finding in findings] == []
+    # Kept and left, of both tasks.
+    assert {(kept, task) for _, kept, task in found} == {(kept, task) for kept in (True, False) for task in TASKS}
+    assert len(found) > 9

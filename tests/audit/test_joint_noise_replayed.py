@@ -1,21 +1,25 @@
-"""Replays of joint noise: a record pays by the largest block that it moves, and blocks that move farther are found."""
+"""Replays of joint noise and of lists that are learnt: what a record moves is paid for, and gates that pay less are found."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from tests.audit.broken import COUNTS, first_findings
-from tests.support.encoded import opened
+from tests.audit.broken import COUNTS, with_gate
 
-from dpforest.audit.replay import Fit, differences, replay_many, unpaid_moves
+from dpforest import Categorical, Classes, Schema, get_recipe
+from dpforest.audit.cases import Case
+from dpforest.audit.replay import Fit, differences, replay, unpaid_moves
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Tape, cost, largest_block
-from dpforest.mechanisms import Entropy, Rate
-from dpforest.parts.leaves import NoisyCounts
+from dpforest.growing import learnt
+from dpforest.mechanisms import Entropy, Gaussian, Rate
+from dpforest.mechanisms.thresholds import threshold
+from dpforest.privacy import gate as gates
 from dpforest.privacy.accountants import make_accountant
+from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.bounds import Blocks
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
@@ -128,35 +132,80 @@ def test_joint_noise_that_nobody_asked_for_is_a_question_without_a_charge():
     assert kinds(unpaid_moves(first, ask(VALUES + MOVES[0], first.tape.queries))) == {"charge", "loss"}
 
 
-# --- whole fits -----------------------------------------------------------------------------------------------------
+# --- lists that are learnt -------------------------------------------------------------------------------------------
+
+SCHEMA = Schema({"a": Categorical(learn=True), "b": Categorical(learn=True), "c": Categorical([0, 1])}, Classes([0, 1]), 60)
+ROWS = tuple((*row, label) for row in [("x", 7, 0)] * 20 + [("y", "z", 1)] * 8 + [(None, "rare", 0)] for label in (0, 1))
+# A value that others have, one that nobody has, a missing one, and some that have no text.
+EXTRAS = [("x", 7, 0, 1), ("new", "newer", 1, 0), ("x", "only here", 0, 0), (None, [1], 0, 1), (b"x", 3.5, None, 0)]
+CASES = [Case(seed, SCHEMA, ROWS, extra, seed % 2 == 0, seed % 3 == 0, 8.0, 0.05, 1, 1) for seed, extra in enumerate(EXTRAS)]
+SOUND = {
+    "zCDP": COUNTS,
+    "pure but for lists": replace(COUNTS, without_delta=True),
+    "bootstrap": replace(get_recipe("patil-singh-2014"), n_trees=1),
+}
 
 
-@dataclass(frozen=True)
-class JointCounts(NoisyCounts):
-    """Counts in steps of a tenth, in one draw: a leaf is a block, of which a record is said to move ``stated`` steps."""
-
-    stated: int = 10
-
-    def release(self, statistics, amount, gate, target, label, most=1):
-        n_leaves, n_classes = opened(statistics).shape
-        blocks = Blocks((n_classes,) * n_leaves, self.stated * most)
-        steps = statistics.map(lambda counts: 10 * counts.ravel())
-        released, variances = gate.add_joint_noise(steps, blocks, amount, label)
-        return released.reshape(n_leaves, n_classes) / (10 * most), float(variances[0]) / (10 * most) ** 2
+def findings_of(recipe, gate=Gate):
+    subject = Subject(recipe, classifier=with_gate(gate))
+    return [finding for case in CASES for finding in replay(subject, case)[1]]
 
 
-JOINT = replace(COUNTS, name="random splits, joint counts", leaf=JointCounts())
+@pytest.mark.parametrize("name", SOUND)
+def test_fits_that_learn_lists_tell_neighbours_apart_by_what_they_paid_for_alone(name):
+    assert findings_of(SOUND[name]) == []
+    fits, _ = replay(Subject(SOUND[name]), CASES[1])
+    lists = [query for query in fits[0].tape.queries if query.purpose.kind == "list of values"]
+    assert [query.purpose.step for query in lists] == ["a", "b"]
+    assert any(run.named for query in lists for run in query.runs)
+    assert {query.runs[0].mechanism for query in lists} == {"gaussian" if name == "zCDP" else "geometric"}
 
 
-@pytest.mark.slow
-def test_a_fit_with_joint_noise_has_no_finding_and_one_record_uses_all_that_it_pays():
-    replays = replay_many(Subject(JOINT), 30)
-    assert (replays.findings, replays.n_refused) == ((), 0)
-    assert 0.9 < replays.closest <= 1 + 1e-9
+class LoudGate(Gate):
+    """Noise of lists that is a fifth too small."""
+
+    def _named(self, counts, scale, least):
+        if isinstance(scale, Rate):
+            return super()._named(counts, Rate.below(Fraction(5 * scale.numerator, 4 * scale.denominator)), least)
+        return super()._named(counts, Gaussian.rounded(scale * Fraction(16, 25)), least)
 
 
-@pytest.mark.slow
-def test_a_fit_that_states_blocks_a_tenth_too_small_is_caught_with_its_place():
-    findings = first_findings(Subject(replace(JOINT, name="blocks too small", leaf=JointCounts(stated=9))))
-    assert {"bound"} <= kinds(findings) <= {"bound", "charge", "loss"}
-    assert all("tests/audit/test_joint_noise_replayed.py" in finding.where for finding in findings)
+class GenerousGate(Gate):
+    """Names every value that occurs."""
+
+    def _named(self, counts, scale, least):
+        return super()._named(counts, scale, -(10**9))
+
+
+class GreedyGate(Gate):
+    """Takes twenty times the delta that was asked for, and enters none."""
+
+    def name_frequent(self, counts, amount, delta, purpose):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gates, "THRESHOLD_DELTA", "forgotten")
+            return super().name_frequent(counts, amount, 20 * delta, purpose)
+
+
+@pytest.mark.parametrize("recipe", ["zCDP", "pure but for lists"])
+@pytest.mark.parametrize(("gate", "kind"), [(LoudGate, "question"), (GenerousGate, "bound"), (GreedyGate, "bound")])
+def test_a_gate_that_names_more_than_it_pays_for_is_caught(recipe, gate, kind):
+    assert {finding.kind for finding in findings_of(SOUND[recipe], gate)} == {kind}
+
+
+def test_lists_whose_deltas_add_up_to_more_than_their_book_has_are_caught(monkeypatch):
+    monkeypatch.setattr(Ledger, "_check_thresholds", lambda *_: None)
+    monkeypatch.setattr(
+        learnt, "divide_evenly", lambda amount, n: amount if amount == CASES[0].delta else divide_evenly(amount, n)
+    )
+    found = findings_of(SOUND["pure but for lists"])
+    assert {(finding.kind, finding.where) for finding in found} == {("loss", "lists")}
+
+
+@pytest.mark.parametrize("recipe", ["zCDP", "pure but for lists"])
+def test_a_threshold_that_is_one_too_small_is_caught_where_one_table_has_a_new_value(recipe, monkeypatch):
+    monkeypatch.setattr(gates, "threshold", lambda *how: threshold(*how) - 1)
+    found = findings_of(SOUND[recipe])
+    assert {(finding.kind, finding.what) for finding in found} == {
+        ("bound", f"delta of 'list of values: {name}'") for name in "ab"
+    }
+    assert {finding.case.extra for finding in found} == {EXTRAS[1], EXTRAS[2]}

@@ -16,14 +16,13 @@ from tests.audit.test_lower_bound import bound_on, chance_of_a_miss
 from tests.support.chances import FAILURE, at_least, at_most, seed_coins
 from tests.support.encoded import opened
 
-from dpforest import Classes, Numeric, Schema, pipeline
+from dpforest import Classes, Numeric, Schema
 from dpforest.audit.cases import generate
 from dpforest.audit.lower_bound import WITH
 from dpforest.audit.replay import replay, replay_many
 from dpforest.audit.subject import Subject
 from dpforest.mechanisms import Entropy
 from dpforest.parts.sampling import SecretSample
-from dpforest.pipeline import _begin
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.gate import Gate
@@ -31,7 +30,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.vault import Vault
 
-HALF, WHOLE = Fraction(1, 2), Fraction(1)
+HALF = Fraction(1, 2)
 
 # --- replays --------------------------------------------------------------------------------------------------------
 
@@ -84,35 +83,6 @@ def test_one_record_uses_all_that_is_charged_on_a_sample():
     replays = replay_many(Subject(SAMPLED), 40)
     assert (replays.findings, replays.n_refused) == ((), 0)
     assert 0.99 < replays.closest <= 1 + 1e-9
-
-
-def no_share(ledger, delta, of_lists=0.0, share=WHOLE):
-    """Charges a sample as if it were the table."""
-    return _begin(ledger, delta, of_lists)
-
-
-def too_much(ledger, delta, of_lists=0.0, share=WHOLE):
-    """Forgets that the book is about a sample, and returns what could be spent on one."""
-    _begin(ledger, delta, of_lists)
-    return make_accountant(ledger.accountant.epsilon, delta, ledger.rows, of_lists, share).budget
-
-
-def half_the_share(ledger, delta, of_lists=0.0, share=WHOLE):
-    return _begin(ledger, delta, of_lists, share / 2 if share < 1 else share)
-
-
-# How books are begun, and what becomes of it.
-BOOKS = {_begin: "sound", no_share: "sound", too_much: "refused", half_the_share: "found"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("begin", BOOKS, ids=lambda begin: begin.__name__)
-def test_a_pipeline_that_pays_too_little_for_a_sample_is_caught_or_refused(begin, monkeypatch):
-    monkeypatch.setattr(pipeline, "_begin", begin)
-    replays = replay_many(Subject(SAMPLED), 20)
-    found = "found" if replays.findings else "refused" if replays.n_refused > 10 else "sound"
-    assert found == BOOKS[begin]
-    assert found != "sound" or replays.n_refused == 0
 
 
 @pytest.mark.slow

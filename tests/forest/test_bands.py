@@ -232,19 +232,6 @@ def test_the_balance_of_trees_on_parts_is_that_of_the_table(kind):
         assert 0.9 <= share <= 0.995
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["auto", "consul-2020", "consul-2020-ert", "jagannathan-2009", "li-2020"])
-def test_the_part_of_the_records_that_stands_out_lies_within_its_band(recipe):
-    X, y, _, features = table_with_noise(50, n_rows=3000)
-    schema, found = Schema(features, Classes([0, 1])), []
-    for seed in range(6):
-        model = DPForestClassifier(schema, 0.5 + seed, recipe=recipe, random_state=seed).fit(X, y)
-        found.append(Signal.of(model.forest_, model.ledger_).reliability())
-    assert any(found)
-    for said in filter(None, found):
-        assert said["low"] - 1e-12 <= said["standing_out"] <= said["high"] + 1e-12
-
-
 @pytest.mark.parametrize("n_values", [1, 2, 3, 7])
 def test_deviations_of_counts_are_those_of_the_stated_covariance(n_values):
     rng = np.random.default_rng(n_values)

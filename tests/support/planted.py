@@ -54,3 +54,18 @@ def assert_same_forest(one, other):
     for field in fields(Forest):
         if field.name not in ("domain", "target"):
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+def assert_sound(forest):
+    """Numbered level by level, roots first, links agree."""
+    assert forest.parents[: forest.n_trees].tolist() == [-1] * forest.n_trees
+    assert forest.trees[: forest.n_trees].tolist() == list(range(forest.n_trees))
+    assert (np.diff(forest.levels) >= 0).all()
+    assert sorted(forest.splits[~forest.is_leaf]) == list(range(len(forest.routes)))
+    for node in range(forest.n_trees, forest.n_nodes):
+        parent = forest.parents[node]
+        siblings = np.flatnonzero(forest.parents == parent)
+        assert siblings.tolist() == list(range(siblings[0], siblings[-1] + 1))
+        assert forest.first_children[parent] == siblings[0]
+        assert forest.trees[node] == forest.trees[parent]
+        assert forest.levels[node] == forest.levels[parent] + 1

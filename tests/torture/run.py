@@ -47,7 +47,7 @@ def fuzzed(kind):
 
 
 def faults():
-    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/torture", "tests/budget/test_hostile_budgets.py", "-rs"]
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/torture", "tests/budget/test_budget_commands.py", "-rs"]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=fuzz.ROOT)
     assert ended.returncode == 0, ended.stdout[-3000:]
     return ended.stdout.strip().splitlines()[-1]

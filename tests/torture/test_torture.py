@@ -160,7 +160,6 @@ def other_one(path):
 
 
 DAMAGE = {"deleted": removed, "emptied": emptied, "overwritten": overwritten, "set back": set_back, "another": other_one}
-every_damage = pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())
 
 
 @pytest.fixture
@@ -173,16 +172,7 @@ def budget(tmp_path):
     return budget
 
 
-@every_damage
-def test_a_store_that_is_lost_before_a_fit_stops_it(budget, releases, harm):
-    close_stores()
-    harm(Path(budget.path))
-    with pytest.raises(BudgetStoreError):
-        victims.fit(budget)
-    assert not releases
-
-
-@every_damage
+@pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE)
 def test_a_store_that_is_lost_in_the_middle_of_a_fit_is_told(budget, harm):
     steps = []
 
