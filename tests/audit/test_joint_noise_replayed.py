@@ -1,4 +1,4 @@
-"""Replays of joint noise and of lists that are learnt: what a record moves is paid for, and gates that pay less are found."""
+"""Replays of joint noise and of learnt lists: what a record moves is paid for, and gates that pay less are found."""
 
 from contextlib import nullcontext
 from dataclasses import replace

@@ -20,7 +20,7 @@ from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 
 LEDGERS = Path(__file__).parent / "ledgers"
 # The systems of the catalogue beside the library's own: depth, trees, and where a source says so. A depth is levels of
-# splits, leaves are one layer more: h layers of a source that counts them are h - 1 here. "Table" is Table 4.1 of the thesis.
+# splits, leaves are one layer more: h layers of a source that counts them are h - 1 here. "Table" is 4.1 of the thesis.
 SHAPES = {
     "blum-2005": (4, 1, "none; as friedman-schuster-2010, with which it is compared"),
     "jagannathan-2009": (HalfTheFeatures(), 10, "Table: m/2 and 10"),
