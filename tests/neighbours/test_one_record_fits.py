@@ -1,10 +1,13 @@
 """Odd records in a whole fit, with every role at once: whoever does not see the released values sees no difference.
 
-An odd value stands in a record that has it everywhere, and in one that has an ordinary target, so that it is learnt from.
+Not on the screen, not in a budget, and not in a model file. An odd value stands in a record that has it everywhere, and in
+one that has an ordinary target, so that it is learnt from.
 """
 
+import json
 import logging
 import warnings
+import zipfile
 from collections import deque
 from itertools import chain
 
@@ -18,7 +21,7 @@ from tests.neighbours.odd_values import INF, NAN, OBJECTS, SECRET
 from tests.neighbours.one_record import noted
 from tests.records.holders import objects
 
-from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
+from dpforest import Bounded, Budget, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 
 pytestmark = pytest.mark.slow
 
@@ -106,19 +109,18 @@ TYPED_RECORDS = {
 
 
 @pytest.fixture
-def observe(caplog, capfd, tmp_path):
+def observe(caplog, capfd):
     """A function that gives all that someone who does not see the released values can see of a fit."""
 
     def seen(records, holder, task):
-        model, error = TASKS[task](), ""
+        model, error, steps = TASKS[task](), "", []
         X, labels, numbers, ids = holder(records)
         caplog.clear()
         with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
-                model.fit(
-                    X, numbers if task.startswith("means") else labels, **({"groups": ids} if task == "persons" else {})
-                )
+                y = numbers if task.startswith("means") else labels
+                model.fit(X, y, progress=steps.append, **({"groups": ids} if task == "persons" else {}))
                 if records and labels is not None:
                     model.predict(X)
             except Exception as caught:
@@ -130,12 +132,12 @@ def observe(caplog, capfd, tmp_path):
         assert quiet == ("", [], [], "", "")
         assert ledger.n_entries
         if task == "means in a range":  # which is released, and the charges follow it
-            return str(model.privacy_)
+            return str(model.privacy_), steps
         return {
+            "statement": (str(model.privacy_), steps),
             "attributes": sorted(name for name in dir(model) if not name.startswith("_")),
             "charges": [tuple(entry.items()) for entry in ledger.entries()],
             "shapes": {name: value.shape for name, value in vars(forest).items() if hasattr(value, "shape")},
-            "statement": str(model.privacy_),
         }
 
     return seen
@@ -182,3 +184,21 @@ def test_odd_records_of_a_file_are_not_seen_in_a_fit(observe, tmp_path):
 
     for n_base in (0, N_ROWS):
         assert_not_seen(observe, in_file, "classes", TYPED_RECORDS, n_base)
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "persons"])
+def test_odd_records_leave_no_trace_in_a_budget_or_a_model_file(tmp_path, task):
+    """Of a file the header without its digest, and how large each part is: numbers have a fixed width."""
+    seen = []
+    for more in [(), *TYPED_RECORDS.values(), chain(*TYPED_RECORDS.values())]:
+        X, labels, numbers, _ = as_pandas([*RECORDS, *more])
+        model = TASKS[task]()
+        model.budget = Budget.open(tmp_path / f"{len(seen)}.db", "ward", epsilon=1.0, delta=model.delta)
+        model.fit(X, numbers if task.startswith("means") else labels).save(tmp_path / "m.dpf")
+        entries = [{**each, "time": None, "hash": None, "previous": None} for each in model.budget.export()["entries"]]
+        with zipfile.ZipFile(tmp_path / "m.dpf") as archive:
+            header, parts = json.loads(archive.read("model.json")), archive.infolist()
+        released = ("digest", "ledger", "target_range") if task == "means in a range" else ("digest",)
+        sizes = None if task == "means in a range" else [(part.filename, part.file_size) for part in parts]
+        seen.append((entries, model.budget.spent, {name: own for name, own in header.items() if name not in released}, sizes))
+    assert all(each == seen[0] for each in seen)
