@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.benchmarks.small import BENCH, kept, toy
 
-from benchmarks.core.results import Case, read_rows, run_all
+from benchmarks.core.results import Case, finished, read_rows, run_all
 from benchmarks.core.trials import Folds, HeldOut, run
 from benchmarks.papers import balance, views
 from benchmarks.papers import report as papers_report
@@ -132,10 +132,12 @@ def test_a_second_run_runs_nothing_but_what_was_absent_or_torn(tmp_path):
     list(run_all(CASES, lambda case: case.to_dict() | {"absent": "not yet"}, results))
     assert len(list(run_all(CASES, measured, results, n_jobs=2))) == len(CASES)
     assert list(run_all(CASES, measured, results)) == []
-    whole = results.read_text()
-    results.write_text(whole[:-20])
-    assert len(list(run_all(CASES, measured, results))) == 1
-    assert sorted(results.read_text().splitlines()) == sorted(whole.splitlines())
+    whole = results.read_bytes()
+    for n_bytes in (0, 1, len(whole) // 2, len(whole) - 20, len(whole) - 1, len(whole)):
+        results.write_bytes(whole[:n_bytes])
+        assert len(read_rows(results)) == whole[:n_bytes].count(b"\n")
+        list(run_all(CASES, measured, results))
+        assert len(finished(read_rows(results))) == len(CASES)
 
 
 def test_a_run_that_stops_keeps_what_it_has_and_a_failure_stops_none(tmp_path):

@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.cli.command import COST, ILL, done, model, people, refused, run, typed, write_people
+from tests.cli.command import ILL, done, model, people, refused, run, typed, write_people
 
 from dpforest import Budget, Classes, DPForestClassifier, Numeric, Schema, list_recipes, load_model
 from dpforest.cli import demo
 from dpforest.datasets import load_survey
-from dpforest.errors import ModelFileError, SchemaError
 from dpforest.model.file import model_digest
-from dpforest.show.report.attached import FIELDS
 
 pytestmark = pytest.mark.slow
 
@@ -221,13 +219,6 @@ def test_a_file_says_the_same_and_options_win(folder, ending):
     assert "deployment.access" not in twin["deployment"]["to_be_filled_in"]
 
 
-def test_an_unknown_entry_is_refused_with_the_list_of_known_ones(folder):
-    (folder / "about.toml").write_text('purpos = "To plan beds"\n')
-    said = refused("report", "ill.dpf", "--out", "r.html", "--about", "about.toml")
-    assert all(words in said for words in ("about has no field 'purpos'", *FIELDS))
-    assert not (folder / "r.html").exists()
-
-
 def test_the_budget_is_shown_with_this_model_in_it_and_stays_as_it_is(folder):
     Budget.open("b.db", "ward-7", epsilon=30.0)
     (folder / "ill.dpf").unlink()
@@ -281,10 +272,3 @@ def test_a_fit_starts_from_a_file_and_says_what_both_cost():
     assert second.privacy_.earlier[0].digest == model_digest(model("ill"))
     third = json.loads(done(*FIT[:-1], "third.dpf", "--earlier-model", "m.dpf", "--json"))
     assert third["privacy"]["in_all"]["epsilon"] == 36
-
-
-def test_what_cannot_be_started_from_is_refused_before_anything_is_spent(folder):
-    Schema(COST.features | {"age": Numeric(0, 90)}, ILL.target).to_file("other.json")
-    found = [run(*FIT[:3], "other.json", *FIT[4:], "--earlier-model", "ill.dpf"), run(*FIT, "--earlier-model", "t.csv")]
-    assert [type(one.exception) for one in found] == [SchemaError, ModelFileError]
-    assert not (folder / "m.dpf").exists()

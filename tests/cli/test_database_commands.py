@@ -5,7 +5,6 @@ import tomllib
 from functools import cache
 
 import duckdb
-import ibis
 import numpy as np
 import psycopg
 import pyarrow as pa
@@ -438,14 +437,3 @@ def test_notes_in_a_file_of_arrow_are_no_sql(plain):
     with duckdb.connect("new.db") as connection:
         assert connection.sql("SELECT who FROM t").fetchall() == [(who,) for who in plain.column("who").to_pylist()]
     assert [written._type(field), written._cast("c0", field)] == ["text", "c0"]
-
-
-def test_a_model_of_a_table_in_a_database_predicts_through_ibis_as_before(folder):
-    connection = ibis.duckdb.connect("ward.db")
-    for statement in filled(0):
-        connection.con.execute(statement)
-    own = DPForestClassifier(SCHEMA, epsilon=8, n_trees=3).fit_table(connection.table("patients"))
-    own.save("own.dpf")
-    connection.disconnect()
-    done("predict", "own.dpf", "duckdb:///ward.db::patients", "--out", "p.parquet", "--id", "id")
-    check_predictions(own, pq.read_table("p.parquet").to_pydict(), ["id"])

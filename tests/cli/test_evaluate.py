@@ -124,17 +124,3 @@ def test_a_page_and_its_twin_are_written_and_the_report_shows_it(folder):
     assert report["evaluation"] == twin
     assert report["deployment"]["evaluation"]["utility"]["scores"] == twin["scores"]
     assert "ROC curve" in Path("r.html").read_text("utf-8")
-
-
-def test_the_evaluation_of_another_model_is_not_shown(folder):
-    run("evaluate", "ill.dpf", "t.csv", "--epsilon", 2, "--out", "page.html")
-    for file, words in (
-        ("page.json", "not of this model"),
-        ("t.csv", "must be the JSON file"),
-        ("page.html", "beside its page"),
-        ("missing.json", "cannot be read"),
-    ):
-        refused = run("report", "cost.dpf", "--out", "r.html", "--evaluation", file).exception
-        assert isinstance(refused, ParameterError)
-        assert words in str(refused)
-    assert not Path("r.html").exists()

@@ -4,15 +4,10 @@ import csv
 import io
 import json
 import tomllib
-import warnings
 from contextlib import chdir
 from pathlib import Path
 
-import duckdb
-import matplotlib.pyplot
 import numpy as np
-import onnxruntime
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -21,9 +16,8 @@ from tests.cli import hostile
 from tests.cli.command import done, run, typed
 from tests.cli.hostile import assert_harmless
 
-from dpforest import Classes, DPForestClassifier, Numeric, Schema, load_model, plots
-from dpforest.records.sources import delimited
-from dpforest.schema import ALWAYS_MISSING, unfilled
+from dpforest import Schema, load_model
+from dpforest.schema import unfilled
 
 pytestmark = pytest.mark.slow
 
@@ -69,14 +63,6 @@ def test_a_draft_has_all_names_as_they_are_and_a_check_says_what_is_open(made, m
     assert found.exit_code == 1
     # A name may be cut in the middle of the line, but not what is open of it.
     assert [line.rpartition(".")[2] for line in listed] == [entry.rpartition(".")[2] for entry in unfilled(draft)]
-
-
-def test_files_give_the_same_schema_and_model_back(made, model):
-    for ending in ("toml", "json"):
-        model.schema_.to_file(f"again.{ending}")
-        assert Schema.from_file(f"again.{ending}") == model.schema_ == Schema.from_file(made / "t.toml")
-    model.save("again.dpf")
-    assert Path("again.dpf").read_bytes() == (made / "m.dpf").read_bytes()
 
 
 SHOWN = {
@@ -166,96 +152,6 @@ def test_predictions_can_be_read_back_with_the_exact_labels(made, model, ending)
         return
     assert found.column("prediction").to_pylist() == model.predict(rows).tolist()
     assert np.allclose(np.column_stack(found.columns[1:]), model.predict_proba(rows), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("part_bytes", [delimited.PART_BYTES, 1 << 17])
-def test_a_text_file_says_the_same_as_parquet(made, model, monkeypatch, part_bytes):
-    rows = pyarrow.parquet.read_table(made / "t.parquet")
-    # Some words, and nothing, stand for missing in a text file, unless they are listed.
-    parts = {**model.schema_.features, model.schema_.target.name: model.schema_.target}
-    listed = {name: getattr(part, "categories", getattr(part, "labels", ())) for name, part in parts.items()}
-    cells = {name: rows.column(name).to_pylist() for name in rows.column_names}
-    words = {name: {"", *ALWAYS_MISSING} - {*listed.get(name, ())} | {""} for name in cells}
-    rows = pa.table({name: [None if cell in words[name] else cell for cell in column] for name, column in cells.items()})
-    pyarrow.parquet.write_table(rows, "u.parquet")
-    pyarrow.csv.write_csv(rows, "u.csv")
-    # Long files are read in parts; a line break in quotes is not the end of a row there either.
-    monkeypatch.setattr(delimited, "PART_BYTES", part_bytes)
-    for table in ("csv", "parquet"):
-        done("predict", made / "m.dpf", f"u.{table}", "--out", f"{table}.parquet")
-    assert pyarrow.parquet.read_table("csv.parquet").equals(pyarrow.parquet.read_table("parquet.parquet"))
-
-
-def test_onnx_predicts_the_same(made, model):
-    done("export", made / "m.dpf", "--out", "m.onnx")
-    session = onnxruntime.InferenceSession("m.onnx")
-    # Where the empty text is a category, ONNX has no way to say that a cell is missing.
-    rows = features(model, hostile.table(model.schema_, seed=1, with_missing=False))
-    renamed = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
-    given = {}
-    for wanted, name in zip(renamed, model.schema_.features, strict=True):
-        kind = object if pa.types.is_string(rows.column(name).type) else np.float64
-        given[wanted] = np.array([[cell] for cell in rows.column(name).to_pylist()], dtype=kind)
-    found = session.run(None, given)
-    if len(found) == 1:
-        assert np.allclose(found[0][:, 0], model.predict(rows), rtol=0, atol=1e-9)
-        return
-    assert found[0].tolist() == model.predict(rows).tolist()
-    assert np.allclose(found[1], model.predict_proba(rows), rtol=0, atol=1e-12)
-
-
-def test_sql_predicts_the_same_and_drops_nothing(made, model):
-    name = 'x\'; DROP TABLE people; -- ""y'
-    done("export", made / "m.dpf", "--out", "m.sql", "--table", f'"{name}"')
-    connection = duckdb.connect()
-    connection.execute(f"""CREATE TABLE "{name}" AS SELECT * FROM '{made / "t.parquet"}'""")
-    connection.execute("CREATE TABLE people AS SELECT 1 AS one")
-    connection.execute("CREATE TABLE records AS SELECT 1 AS one")  # which the name of a column drops, where it can
-    with open("m.sql", encoding="utf-8", newline="") as file:
-        found = connection.sql(file.read()).to_arrow_table()
-    assert len(connection.sql("SHOW TABLES").fetchall()) == 3
-    rows = pyarrow.parquet.read_table(made / "t.parquet")
-    assert found.column_names[: rows.num_columns] == rows.column_names
-    # The rows have no order of their own; their first number tells them apart.
-    order = np.argsort(found.column(hostile.TEXTS[0]).fill_null(-99).to_numpy(), kind="stable")
-    order_of_rows = np.argsort(rows.column(hostile.TEXTS[0]).fill_null(-99).to_numpy(), kind="stable")
-    added, expected = found.columns[rows.num_columns :], features(model, rows).take(order_of_rows)
-    known = expected.column(hostile.TEXTS[0]).is_valid().to_numpy()
-    predicted = np.array(added[0].to_pylist(), dtype=object)[order][known].tolist()
-    assert predicted == pytest.approx(model.predict(expected)[known].tolist(), abs=1e-9)
-    if len(added) > 1:
-        shares = np.column_stack(added[1:])[order][known]
-        assert np.allclose(shares, model.predict_proba(expected)[known], rtol=0, atol=1e-12)
-
-
-def test_the_json_release_has_names_and_labels_as_they_are(made, model):
-    done("export", made / "m.dpf", "--out", "m.json")
-    with open("m.json", encoding="utf-8") as file:
-        release = json.load(file)
-    assert [part["name"] for part in release["forest"]["features"]] == [*model.schema_.features]
-    assert Schema.from_dict(release["schema"]) == model.schema_
-
-
-@pytest.mark.parametrize("draw", [plots.budget_by_level, plots.importances, plots.leaf_noise, plots.tree])
-def test_pictures_are_drawn_without_warnings(model, draw):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        axes = draw(model)
-        axes.figure.savefig(io.BytesIO(), format="png")
-    matplotlib.pyplot.close(axes.figure)
-
-
-def test_names_that_differ_in_case_only_are_two_columns():
-    schema = Schema({"Age": Numeric(0, 1), "age": Numeric(0, 1), "AGE ": Numeric(0, 1)}, Classes(["Yes", "yes"], name="AGE"))
-    generator = np.random.default_rng(0)
-    X = pa.table({name: generator.random(2000) for name in schema.features})
-    y = np.where(X.column("age").to_numpy() > 0.5, "Yes", "yes")
-    DPForestClassifier(schema, epsilon=50).fit(X, y).save("m.dpf")
-    done("export", "m.dpf", "--out", "m.onnx")
-    done("report", "m.dpf", "--out", "m.html")
-    given = {name: X.column(name).to_numpy()[:, None] for name in schema.features}
-    label, _ = onnxruntime.InferenceSession("m.onnx").run(None, given)
-    assert (label == y).mean() > 0.95  # the best of 16 or more cuts is at most 1/32 off, and 2,000 rows at 50 find it
 
 
 @pytest.mark.parametrize("command", ["fit", "check"])

@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from numba.core import event
 from rich.console import Console
-from tests.cli.command import COST, FEATURES, ILL, done, people, run, typed
+from tests.cli.command import COST, FEATURES, ILL, done, people, run
 from tests.support.crosses import pairwise
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Schema, load_model
 from dpforest.cli import console
 from dpforest.common.progress import WORDS, in_parts
-from dpforest.errors import DPForestError
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces
@@ -130,14 +129,6 @@ def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, monk
     assert "spent" not in found.output
 
 
-@pytest.mark.parametrize("write", [pyarrow.csv.write_csv, lambda rows, path: pq.write_table(rows.drop_columns("age"), path)])
-def test_what_is_no_parquet_or_lacks_a_column_is_refused_and_leaves_nothing(folder, write):
-    write(table(), "t.parquet")
-    before = {path.name for path in folder.iterdir()}
-    assert isinstance(fit().exception, DPForestError)
-    assert {path.name for path in folder.iterdir()} == before
-
-
 @pytest.fixture
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
@@ -179,18 +170,6 @@ def test_predictions_in_parts_are_those_of_the_whole_table_in_its_order(folder, 
     check_predictions(model(target), folder / out, folder / source)
 
 
-@pytest.mark.parametrize(
-    ("target", "source", "out"), pairwise(["ill", "cost"], ["none.csv", "none.parquet"], ["p.csv", "p.parquet"])
-)
-def test_a_table_without_rows_is_refused_as_the_estimator_refuses_it(folder, target, source, out):
-    pyarrow.csv.write_csv(table().slice(0, 0), "none.csv")
-    pq.write_table(table().slice(0, 0), "none.parquet")
-    refused = run("predict", f"{target}.dpf", source, "--out", out).exception
-    assert isinstance(refused, DPForestError)
-    assert "0 sample" in str(refused)
-    assert not (folder / out).exists()
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_folder_with_a_file_without_rows_is_predicted(folder, place):
     pq.write_table(table().slice(0, 0), folder / "parts" / f"{place}.parquet")
@@ -204,20 +183,6 @@ def test_a_prediction_that_fails_in_the_middle_leaves_no_file(folder, small_part
     before = {path.name for path in folder.iterdir()}
     stop_at(monkeypatch, DPForestClassifier, "predict_proba", 2, error)
     assert run("predict", "ill.dpf", "t.parquet", "--out", out).exit_code != 0
-    assert {path.name for path in folder.iterdir()} == before
-
-
-@pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
-def test_a_row_that_cannot_be_read_leaves_no_file_and_is_not_quoted(folder, small_parts, out):
-    with open("t.csv", "a") as file:
-        file.write("1,2,secret-value,no,3,4,5,6,7\n")
-    before = {path.name for path in folder.iterdir()}
-    ended = typed("predict", "ill.dpf", "t.csv", "--out", out)
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("Refused. ")
-    assert ended.err.count("\n") == 1
-    assert "secret-value" not in ended.err
-    assert len(small_parts) > 4  # predictions of the rows before it were there already
     assert {path.name for path in folder.iterdir()} == before
 
 

@@ -1,12 +1,10 @@
 """From a table as it is to predictions: drafted, filled in, checked, fitted, and read as pandas reads it."""
 
-import datetime as dt
 import gzip
 import json
 import math
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pyarrow.csv
 import pyreadstat
@@ -264,22 +262,6 @@ def test_a_file_that_is_written_otherwise_is_answered_by_options(folder):
         assert words in refused("schema", "check", "s.json", "--table", "t.csv", option)
     Schema({"*": Categorical()}, SCHEMA.target).to_file("s.json")
     done("plan", "--schema", "s.json", "--epsilon", 1, "--rows", 1000, "--table", "t.csv", "--sep", ";")
-
-
-def test_a_workbook_by_its_sheet(folder):
-    made = openpyxl.Workbook()
-    made.active.append(["nothing"])
-    sheet = made.create_sheet("the data")
-    sheet.append(["x", "day", "y"])
-    for n in range(200):
-        sheet.append([n % 7, dt.date(2020, 1, 1 + n % 28), "no" if n % 7 < 3 else "yes"])
-    made.save("t.xlsx")
-    Schema({"x": Numeric(), "day": Date()}, Classes(["no", "yes"], name="y")).to_file("s.toml")
-    done("fit", "t.xlsx::the data", "--schema", "s.toml", "--epsilon", 20, "--out", "m.dpf")
-    done("predict", "m.dpf", "t.xlsx::the data", "--out", "p.csv")
-    assert set(pd.read_csv("p.csv")["prediction"]) == {"no", "yes"}
-    assert "The sheet 'nothing' was" not in refused("predict", "m.dpf", "t.xlsx", "--out", "q.csv")
-    assert "The sheet 'Sheet' was read" in refused("predict", "m.dpf", "t.xlsx", "--out", "q.csv")
 
 
 def test_a_draft_points_at_what_numbers_the_rows_and_at_a_misspelt_target(folder):

@@ -312,24 +312,6 @@ def write_both(name, columns):
     pyarrow.parquet.write_table(table, f"{name}.parquet")
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-@pytest.mark.parametrize("target", ["ill", "weight"])
-def test_a_draft_with_its_labels_is_enough_for_every_step_up_to_the_report(folder, ending, target):
-    table, draft = f"t.{ending}", folder / "t.schema.toml"
-    done("schema", "draft", table, "--target", target)
-    fill_in(draft, labels=["perhaps", "certainly"])
-    for words in (
-        ["schema", "check", draft, "--table", table],
-        ["plan", "--schema", draft, "--epsilon", 2, "--rows", 300],
-        ["fit", table, "--schema", draft, "--epsilon", 2, "--out", "m.dpf"],
-        ["predict", "m.dpf", table, "--out", "p.csv"],
-        ["report", "m.dpf", "--out", "r.html"],
-    ):
-        done(*words)
-    assert pyarrow.csv.read_csv("p.csv").num_rows == 300
-    assert "No list: " in (folder / "r.html").read_text("utf-8")
-
-
 def test_types_of_parquet_say_more_than_text(folder):
     rows = {
         "sick": [True, None],
@@ -368,12 +350,3 @@ def test_a_wide_table_has_a_short_draft_from_which_all_follows(folder, ending):
     done(*asked, "--table", f"w.{ending}")
     done("fit", f"w.{ending}", "--schema", "w.schema.toml", "--epsilon", 1, "--out", "w.dpf")
     assert load_model("w.dpf").schema_.n_features == 121
-
-
-def test_ids_of_persons_match_no_pattern(folder):
-    write_both("g", {"x1": [1.0, 2.0], "x2": [1.0, 2.0], "xid": ["a", "b"], "ill": ["no", "no"]})
-    (folder / "g.json").write_text(json.dumps(content({"x*": {"kind": "numeric"}})), "utf-8")
-    for ending in ("csv", "parquet"):
-        more = ["--groups", "xid", "--max-rows-per-person", 1, "--out", f"{ending}.dpf"]
-        assert run("fit", f"g.{ending}", "--schema", "g.json", "--epsilon", 1, *more).exit_code == 0
-        assert [*load_model(f"{ending}.dpf").schema_.features] == ["x1", "x2"]

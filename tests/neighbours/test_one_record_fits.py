@@ -200,5 +200,7 @@ def test_odd_records_leave_no_trace_in_a_budget_or_a_model_file(tmp_path, task):
             header, parts = json.loads(archive.read("model.json")), archive.infolist()
         released = ("digest", "ledger", "target_range") if task == "means in a range" else ("digest",)
         sizes = None if task == "means in a range" else [(part.filename, part.file_size) for part in parts]
-        seen.append((entries, model.budget.spent, {name: own for name, own in header.items() if name not in released}, sizes))
+        seen.append(
+            (entries, model.budget.spent, {name: own for name, own in header.items() if name not in released}, sizes)
+        )
     assert all(each == seen[0] for each in seen)
