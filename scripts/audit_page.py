@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from dpforest.audit.attack import Attack
 from dpforest.audit.report import HEAD, cells, draw_evidence, draw_trade_off
 from dpforest.common.text import counted
 
@@ -61,4 +60,4 @@ if __name__ == "__main__":
         sys.exit(0 if current else "docs/guide/audit.md is not current: run python scripts/audit_page.py")
     page.write_text(with_table(text, content), "utf-8")
     draw_evidence(content["audits"], DOCS / "audit" / "evidence.png")
-    draw_trade_off([Attack.from_dict(attack) for attack in content["attacks"]], DOCS / "audit" / "trade-off.png")
+    draw_trade_off(content["attacks"], DOCS / "audit" / "trade-off.png")

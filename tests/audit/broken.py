@@ -14,7 +14,7 @@ from tests.support.strategies import recipe_of
 from dpforest import Categorical, DPForestClassifier, Schema
 from dpforest.audit.replay import replay_many
 from dpforest.audit.subject import Subject
-from dpforest.mechanisms import Entropy, Gaussian, GeometricNoise, Rate
+from dpforest.mechanisms import Entropy, Rate
 from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import UNITS, GiniCount
 from dpforest.parts.leaves import NoisyCounts, PrivateLabel
@@ -90,14 +90,8 @@ class QuietGate(Gate):
     factor = Fraction(5, 4)
 
     def add_noise(self, values, sensitivity, amount, label):
-        accountant = self.ledger.accountant
-        strength = accountant.strength(accountant.noise, amount)
-        self.ledger.charge(label, accountant.noise, amount)
-        if accountant.noise == "gaussian":
-            variance = Gaussian.rounded(sensitivity.l2_squared / strength / self.factor**2)
-            return self._add_noise(values._value, variance), float(variance)
-        rate = Rate.below(self.factor * strength / sensitivity.l1)
-        return self._add_noise(values._value, rate), GeometricNoise.variance(rate)
+        less = Sensitivity(sensitivity.l1 / self.factor, sensitivity.l2_squared / self.factor**2)
+        return super().add_noise(values, less, amount, label)
 
 
 class FaintGate(QuietGate):

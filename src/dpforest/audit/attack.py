@@ -38,7 +38,7 @@ from dpforest.schema.grid import date_words
 FALSE_POSITIVES = 0.01  # the rate at which an attack is judged
 CONFIDENCE = 0.999  # of the limits of a measured rate
 LEAST_FITS = 80
-PAIRS_AT_ONCE = 10
+FITS_AT_ONCE = 20  # that a worker is handed
 # Shares of the canary's label closer to 0 or 1 than this look alike: a logarithm would make too much of them.
 LEAST_SHARE = 1e-3
 # Variance that every statistic has at least, as a share of its own: without noise some have none.
@@ -87,13 +87,6 @@ class Attack:
         """The result as plain values, ready for JSON (an infinite epsilon is the text "inf")."""
         return jsonable(asdict(self) | {"exceeds": self.exceeds})
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Attack":
-        """The result that ``to_dict`` turned into plain values."""
-        curve = {name: np.array(content[name]) for name in ("fpr", "tpr")}
-        rest = {name: value for name, value in content.items() if name != "exceeds"}
-        return cls(**(rest | curve | {"epsilon": float(content["epsilon"])}))
-
 
 def most_allowed(fpr: Any, epsilon: float, delta: float) -> Any:
     """The largest true-positive rate of any attack with that false-positive rate on an (epsilon, delta)-DP release.
@@ -118,21 +111,17 @@ def attack(
     y: Any,
     schema: Schema,
     table: str,
-    canary: Mapping[str, Any] | None = None,
     n_fits: int = 2000,
     n_jobs: int = -1,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Attack:
-    """The result of an attack on fits of which half hold the canary, by default the ``exposed_record`` of the table.
+    """The result of an attack on fits of which half hold the canary, the ``exposed_record`` of the table.
 
     Fits take their coins from the operating system and run in ``n_jobs`` processes.
     """
     if n_fits < LEAST_FITS:
         raise ParameterError(f"An attack needs at least {LEAST_FITS} fits, not {shown(n_fits)}.")
-    start, claim = time.perf_counter(), subject.claim()
-    canary = dict(exposed_record(X, y, schema) if canary is None else canary)
-    if set(canary) != {*schema.features, schema.target.name}:
-        raise ParameterError("The canary needs a value for each feature of the schema and for its target, and no others.")
+    start, claim, canary = time.perf_counter(), subject.claim(), exposed_record(X, y, schema)
     world = World.plant(subject, X, y, schema, canary)
     fits = _collect(world, n_fits // 2, n_jobs, progress)
     tuned, held = len(fits) // 4, len(fits) // 2
@@ -344,18 +333,14 @@ def _missed(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _collect(world: World, n_pairs: int, n_jobs: int, progress: Callable[[str], None]) -> np.ndarray:
     """Statistics of fresh fits, ``(n_pairs, 2, n_statistics)``: without and with the canary."""
-    sizes = [min(PAIRS_AT_ONCE, n_pairs - done) for done in range(0, n_pairs, PAIRS_AT_ONCE)]
-    pairs: list[np.ndarray] = []
+    looks = [delayed(world.look)(planted) for planted in (False, True)] * n_pairs
+    fits: list[np.ndarray] = []
     # In the order of the jobs: which half a fit is in must not depend on how long it took.
-    for batch in Parallel(n_jobs, return_as="generator")(delayed(look_often)(world, size) for size in sizes):
-        pairs.extend(batch)
-        progress(Step(f"{2 * len(pairs)} of {2 * n_pairs} fits", len(pairs), n_pairs, FITS))
-    return np.array(pairs)
-
-
-def look_often(world: World, n_pairs: int) -> np.ndarray:
-    """The statistics of so many new fits without and with the canary, ``(n_pairs, 2, n_statistics)``."""
-    return np.array([[world.look(planted) for planted in (False, True)] for _ in range(n_pairs)])
+    for statistics in Parallel(n_jobs, batch_size=FITS_AT_ONCE, return_as="generator")(looks):
+        fits.append(statistics)
+        if len(fits) % FITS_AT_ONCE == 0 or len(fits) == len(looks):
+            progress(Step(f"{len(fits)} of {len(looks)} fits", len(fits), len(looks), FITS))
+    return np.array(fits).reshape(n_pairs, 2, -1)
 
 
 def _tune(fits: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dpforest.audit.attack import FALSE_POSITIVES, Attack, most_allowed
+from dpforest.audit.attack import FALSE_POSITIVES, most_allowed
 from dpforest.common.files import write_whole
 from dpforest.show.plots.canvas import load
 
@@ -62,7 +62,7 @@ LEGEND = (
     "beyond is shaded. Bars: 99.9 % limits."
 )
 VERDICTS = {"within claim": COLOURS[0], "above claim": COLOURS[1]}  # of a lower bound
-# What ``Audit.to_dict`` or ``Attack.to_dict`` gives, so that a page can be made from saved results.
+# What ``Audit.to_dict`` or ``Attack.to_dict`` gives, also from a file, where an infinite epsilon is a text.
 Content = dict[str, Any]
 
 
@@ -72,13 +72,17 @@ def cells(audit: Content) -> tuple[str, ...]:
     claim = audit["epsilon"] if bound is None else bound["claimed"]
     return (
         name_of(audit),
-        f"{claim:g}" + (f", δ = {audit['delta']:g}" if audit["delta"] else ""),
+        _loss(claim, audit["delta"]),
         "" if bound is None else f"{bound['epsilon']:.2f}",
         "" if replays is None else f"{replays['n_pairs']:,}",
         "" if replays is None else str(len(replays["findings"])),
         "" if replays is None or replays["findings"] else f"{replays['closest']:.0%}",
         audit["verdict"],
     )
+
+
+def _loss(epsilon: float, delta: float) -> str:
+    return f"{epsilon:g}" + (f", δ = {delta:g}" if delta else "")
 
 
 def name_of(audit: Content) -> str:
@@ -125,7 +129,7 @@ def _pictures(audits: Sequence[Content], attacks: Sequence[Content]) -> str:
         draw_evidence(audits, evidence)
         found += _inline(evidence, "Claimed and found epsilon")
     if attacks:
-        draw_trade_off([Attack.from_dict(attack) for attack in attacks], curves)
+        draw_trade_off(attacks, curves)
         found += _inline(curves, "Trade-off curves")
     return found
 
@@ -149,7 +153,7 @@ def _attack_text(attacks: Sequence[Content]) -> str:
     )
 
 
-def draw_trade_off(attacks: Sequence[Attack], path: str | Path | BinaryIO) -> None:
+def draw_trade_off(attacks: Sequence[Content], path: str | Path | BinaryIO) -> None:
     """Draw to ``path`` how many members each attack finds for how many false alarms, beside the most that its claim allows.
 
     The left panel shows all rates, the right one rare false alarms, with the 99.9 % limits at 1 %.
@@ -174,8 +178,7 @@ def draw_trade_off(attacks: Sequence[Attack], path: str | Path | BinaryIO) -> No
         ticks(list(TICKS), TICKS.values())
     names, in_common = _names(attacks)
     _write_findings(whole, names, attacks, colours)
-    _write_limits(close, attacks, colours)
-    _draw_bars(close, attacks, colours)
+    _draw_limits(close, attacks, colours)
     title = "Can someone who sees the model tell whether one record was in the table?"
     figure.suptitle(f"{title}\n", fontsize=13, fontweight="bold")
     figure.text(0.5, 0.925, in_common, ha="center", color=GREY)
@@ -183,45 +186,41 @@ def draw_trade_off(attacks: Sequence[Attack], path: str | Path | BinaryIO) -> No
     figure.savefig(path, dpi=150)
 
 
-def _draw_attack(panel: Any, attack: Attack, colour: str) -> None:
-    limit = most_allowed(RATES, attack.epsilon, attack.delta)
+def _draw_attack(panel: Any, attack: Content, colour: str) -> None:
+    limit = most_allowed(RATES, float(attack["epsilon"]), attack["delta"])
     if limit[0] < 1:
         panel.plot(RATES, limit, color=colour, linewidth=1.2, linestyle=(0, (5, 2)))
         panel.fill_between(RATES, limit, 2, color=colour, alpha=0.06, linewidth=0)
     # A logarithm has no place for 0, and the way there would be drawn.
-    some = attack.tpr > 0
-    panel.plot(np.maximum(attack.fpr[some], LEAST_RATE / 10), attack.tpr[some], color=colour, linewidth=2)
+    fpr, tpr = np.array(attack["fpr"]), np.array(attack["tpr"])
+    panel.plot(np.maximum(fpr[tpr > 0], LEAST_RATE / 10), tpr[tpr > 0], color=colour, linewidth=2)
 
 
-def _write_findings(panel: Any, names: Sequence[str], attacks: Sequence[Attack], colours: Sequence[str]) -> None:
+def _write_findings(panel: Any, names: Sequence[str], attacks: Sequence[Content], colours: Sequence[str]) -> None:
     """Write what each attack finds at 1 % false alarms, in the corner below chance, where no curve comes."""
     is_long = max(map(len, names)) > LONG_NAME
     between, size, step = ("\n", "small", 0.085) if is_long else (" ", "medium", 0.055)
     style = {"ha": "right", "transform": panel.transAxes, "fontsize": size, "in_layout": False}
     for index, (name, attack, colour) in enumerate(reversed([*zip(names, attacks, colours, strict=True)])):
-        told = f", {_percent(attack.allowed)} allowed" if attack.allowed < MOST_TOLD else ""
-        line = f"{name}:{between}{_percent(attack.tpr_at_1_percent)} hits{told}"
+        told = f", {_percent(attack['allowed'])} allowed" if attack["allowed"] < MOST_TOLD else ""
+        line = f"{name}:{between}{_percent(attack['tpr_at_1_percent'])} hits{told}"
         panel.text(0.985, 0.03 + step * index, line, color=colour, fontweight="bold", **style)
     panel.text(0.985, 0.04 + step * len(attacks), "At 1 % false alarms", color=GREY, **style)
     panel.text(0.79, 0.725, "guessing", color=GREY, rotation=45, rotation_mode="anchor")
 
 
-def _write_limits(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
-    """Write the claim at each limit that can be seen; attacks on the same claim share one."""
+def _draw_limits(panel: Any, attacks: Sequence[Content], colours: Sequence[str]) -> None:
+    """Write the claim at each limit that can be seen, and draw the confidence limits of the hits at 1 %."""
     claims = {_claim(attack): (attack, colour) for attack, colour in zip(attacks, colours, strict=True)}
     for claim, (attack, colour) in claims.items():
-        limit = float(most_allowed(LEAST_RATE, attack.epsilon, attack.delta))
+        limit = float(most_allowed(LEAST_RATE, float(attack["epsilon"]), attack["delta"]))
         if limit < 0.1:
             style = {"fontsize": "small", "rotation": 45, "rotation_mode": "anchor"}
             panel.text(1.15 * LEAST_RATE, 1.3 * limit, f"ruled out by {claim}", color=colour, **style)
-
-
-def _draw_bars(panel: Any, attacks: Sequence[Attack], colours: Sequence[str]) -> None:
-    """Draw the confidence limits of the hits at 1 %, side by side so that bars do not hide one another."""
     panel.axvline(FALSE_POSITIVES, color=GREY, linewidth=0.7)
     for index, (attack, colour) in enumerate(zip(attacks, colours, strict=True)):
-        at = FALSE_POSITIVES * 1.1 ** (index - (len(attacks) - 1) / 2)
-        rate, low, high = np.maximum([attack.tpr_at_1_percent, attack.tpr_low, attack.tpr_high], LEAST_RATE)
+        at = FALSE_POSITIVES * 1.1 ** (index - (len(attacks) - 1) / 2)  # side by side, so that none hides another
+        rate, low, high = np.maximum([attack["tpr_at_1_percent"], attack["tpr_low"], attack["tpr_high"]], LEAST_RATE)
         panel.plot([at, at], [low, high], color=colour, linewidth=1.4)
         panel.plot(at, rate, "o", color=colour, markersize=5, markeredgecolor="white", clip_on=False)
 
@@ -230,16 +229,15 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.1f} %" if rate < 1 else "100 %"
 
 
-def _claim(attack: Attack) -> str:
-    if math.isinf(attack.epsilon):
-        return "no privacy"
-    return f"ε = {attack.epsilon:g}" + (f", δ = {attack.delta:g}" if attack.delta else "")
+def _claim(attack: Content) -> str:
+    epsilon = float(attack["epsilon"])
+    return "no privacy" if math.isinf(epsilon) else f"ε = {_loss(epsilon, attack['delta'])}"
 
 
-def _names(attacks: Sequence[Attack]) -> tuple[list[str], str]:
+def _names(attacks: Sequence[Content]) -> tuple[list[str], str]:
     """The name of each attack, its claim and whatever else differs between them; and what they have in common."""
-    tables = [f"{attack.table} ({attack.n_rows:,} rows)" for attack in attacks]
-    recipes = [attack.recipe if attack.variant == "private" else f"{attack.recipe} (as printed)" for attack in attacks]
+    tables = [f"{attack['table']} ({attack['n_rows']:,} rows)" for attack in attacks]
+    recipes = [attack["recipe"] + " (as printed)" * (attack["variant"] == "published") for attack in attacks]
     differ = [column for column in (tables, recipes) if len(set(column)) > 1]
     names = [", ".join(parts) for parts in zip(*differ, map(_claim, attacks), strict=True)]
     return names, ", ".join(column[0] for column in (recipes, tables) if column not in differ)

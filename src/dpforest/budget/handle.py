@@ -7,27 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpforest.budget.chain import (
-    MOST_ABOVE,
-    UNITS,
-    Chain,
-    DataSet,
-    check_outcomes,
-    losses_to_json,
-    position_of,
-    releases_of,
-)
+from dpforest.budget.chain import MOST_ABOVE, UNITS, Chain, DataSet, check_outcomes, losses_to_json, position_of, releases_of
 from dpforest.budget.store import Store
 from dpforest.budget.totals import Cap, Loss, left_with_delta
 from dpforest.common.text import shortened
-from dpforest.errors import (
-    AccountingError,
-    BudgetDamagedError,
-    BudgetError,
-    BudgetStoreError,
-    ParameterError,
-    shown,
-)
+from dpforest.errors import AccountingError, BudgetDamagedError, BudgetError, BudgetStoreError, ParameterError, shown
 
 MOST_CHARACTERS_OF_WHAT, MOST_CHARACTERS_OF_A_NAME = 200, 1_000
 T = TypeVar("T")

@@ -138,8 +138,9 @@ class Cells:
             others = None if self.other is None else self.other.predict(X)
             tally.add_errors(y, self.model.predict(X), self.target, others, subgroups, ids)
             return
-        shares, predicted = shares_and_indices(self.model, X)
-        others = None if self.other is None else shares_and_indices(self.other, X)[1]
+        shares = self.model.predict_proba(X)
+        predicted = predicted_indices(self.model, X, shares)
+        others = None if self.other is None else predicted_indices(self.other, X, self.other.predict_proba(X))
         found = predicted if self.edges is None else self._bins(shares[:, 1], predicted)
         tally.add_outcomes(y, predicted, self.target, None if self.says is None else found, others, subgroups, ids)
 
@@ -150,12 +151,6 @@ class Cells:
         last = int(np.searchsorted(edges, DECIDES))  # of the bins of the first label
         bins = np.searchsorted(edges, shares, side="left")
         return np.where(predicted == 1, np.maximum(bins, last + 1), np.minimum(bins, last))
-
-
-def shares_and_indices(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The class shares ``(n_records, n_classes)`` that a model gives, and the index of each predicted label."""
-    shares = model.predict_proba(X)
-    return shares, predicted_indices(model, X, shares)
 
 
 def predicted_indices(model: Any, X: Any, shares: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
 from dpforest.errors import ParameterError
 from dpforest.evaluation import figures
-from dpforest.evaluation.cells import DECIDES, By, Cells, Rows, shares_and_indices
+from dpforest.evaluation.cells import DECIDES, By, Cells, Rows
 from dpforest.evaluation.figures import Evaluation, Released, Score
 from dpforest.mechanisms import Entropy
 from dpforest.model.file import model_digest, today
@@ -128,7 +128,7 @@ def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
     target = cells.model.schema_.target
     is_classes = isinstance(target, Classes)
     true = read_classes(y, target) if is_classes else true_values(y, target)
-    predicted = shares_and_indices(cells.model, X)[0] if is_classes else cells.model.predict(X)
+    predicted = cells.model.predict_proba(X) if is_classes else cells.model.predict(X)
     groups = np.zeros(len(true)) if cells.by is None else cells.by.codes(X, cells.model.schema_)
     kept = true >= 0 if is_classes else ~np.isnan(true)
     others = predicted if is_classes or cells.other is None else cells.other.predict(X)

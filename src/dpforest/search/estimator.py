@@ -20,15 +20,7 @@ from dpforest.budget import Budget
 from dpforest.budget.fits import check_budget, loss_of_search, what_a_search_is
 from dpforest.common.pipelines import learnt_before
 from dpforest.common.spending import Spending, added_up
-from dpforest.errors import (
-    ParameterError,
-    RepeatedFitWarning,
-    SchemaError,
-    TableError,
-    UncoveredWarning,
-    UnitWarning,
-    shown,
-)
+from dpforest.errors import ParameterError, RepeatedFitWarning, SchemaError, TableError, UncoveredWarning, UnitWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import keep_names, resolve_schema
 from dpforest.growing.learnt import INSTEAD
