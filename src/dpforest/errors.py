@@ -124,6 +124,13 @@ class LeakWarning(UserWarning):
     """Exact values were opened, or noise can be undone, so the model is not private."""
 
 
+UNCOVERED = (
+    "The guarantee covers the forest alone; steps of the Pipeline around it learn from the same rows without noise: {}. "
+    "What they learn is not covered. Fit them on public rows and freeze them, or leave them out: a forest needs no scaling, "
+    "and takes missing values and categories as they are."
+)
+
+
 class UncoveredWarning(UserWarning):
     """Something was learnt from the same rows before the fit, which the guarantee does not cover."""
 

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget
-from dpforest.common.spending import Spending
+from dpforest.common.other_fits import Spending
 from dpforest.errors import ModelFileError, ParameterError
 from dpforest.fitting import fit_estimator, named_ids, seal_table
 from dpforest.forest.tree import Forest

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 
 from dpforest import Budget, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
-from dpforest.common import spending
+from dpforest.common import other_fits
 from dpforest.errors import LeakWarning, RepeatedFitWarning
 
 SCHEMA = Schema({"age": Numeric(0, 100)}, Classes(["no", "yes"]), n_rows=40)
@@ -103,7 +103,8 @@ def test_runs_of_a_search_are_neither_said_nor_counted():
     X, model = table(), forest()
     search = DPSearchCV(model, {"max_depth": [1, 2]}, mean_runs=5)
     assert told(lambda: search.fit(X, Y), RepeatedFitWarning) == []
-    assert [spending._total(thing).sums["record"][0] for thing in (X, search, model, search.best_estimator_)] == [1, 1, 0, 0]
+    things = X, search, model, search.best_estimator_
+    assert [other_fits._total(thing).sums["record"][0] for thing in things] == [1, 1, 0, 0]
 
 
 def test_a_warning_that_is_an_error_comes_before_the_second_fit_spends():
@@ -118,21 +119,21 @@ def test_a_warning_that_is_an_error_comes_before_the_second_fit_spends():
 
 def test_what_is_remembered_keeps_nothing_alive_and_is_not_pickled():
     gc.collect()
-    before, X, model = set(spending._TOTALS), table(), forest().fit(table(), Y)
+    before, X, model = set(other_fits._TOTALS), table(), forest().fit(table(), Y)
     clone(model).fit(X, Y)
-    assert id(X) in set(spending._TOTALS) - before
+    assert id(X) in set(other_fits._TOTALS) - before
     other = pickle.loads(pickle.dumps(model))
-    assert id(other) not in spending._TOTALS
+    assert id(other) not in other_fits._TOTALS
     del X, model
     gc.collect()
-    assert set(spending._TOTALS) <= before
+    assert set(other_fits._TOTALS) <= before
 
 
 def test_threads_lose_no_fit():
     X, model = table(), forest()
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: spending.added_up(model, X, 1.0, 0.0, "record"), range(200)))
-    assert spending._total(X).sums["record"] == spending._total(model).sums["record"] == (200, 200.0, 0.0)
+        list(pool.map(lambda _: other_fits.added_up(model, X, 1.0, 0.0, "record"), range(200)))
+    assert other_fits._total(X).sums["record"] == other_fits._total(model).sums["record"] == (200, 200.0, 0.0)
 
 
 def test_epsilon_is_shown_also_at_its_default():

@@ -13,7 +13,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from dpforest import Classes, DPForestClassifier, DPSearchCV, Numeric, Schema, load_model
-from dpforest.common import pipelines
+from dpforest.common import other_fits
 from dpforest.errors import UncoveredWarning
 
 SCHEMA = Schema({"a": Numeric(-7, 7), "b": Numeric(-7, 7)}, Classes([0, 1]))
@@ -124,7 +124,7 @@ class Odd(Pipeline):
 
 def test_what_cannot_be_looked_at_is_never_the_reason_why_a_fit_fails(monkeypatch):
     assert told(Odd([("s", StandardScaler()), ("f", forest())])) == []
-    monkeypatch.setattr(pipelines.inspect, "currentframe", lambda: None)
+    monkeypatch.setattr(other_fits.inspect, "currentframe", lambda: None)
     assert told(make_pipeline(StandardScaler(), forest())) == []
 
 

@@ -522,7 +522,7 @@ MUTANTS = (
     Mutant("stopped-fit-keeps-no-books", "A fit that is stopped does not write down what it has spent.",
            "cli/fit.py", "write_whole(charges, ledger.to_json().encode())", "pass", "cli/test_large_tables.py"),
     Mutant("half-a-file-stays", "A file that was being written when somebody pressed control-C stays beside the old one.",
-           "common/files.py", "except BaseException:\n        name.unlink(missing_ok=True)\n", "except BaseException:\n",
+           "common/files.py", "    finally:\n        name.unlink(missing_ok=True)", "    finally:\n        pass",
            "cli/test_interrupts.py"),
     Mutant("signal-has-no-code", "A command that was ended from outside says to the shell that it was done.",
            "cli/main.py", "sys.exit(128 + number)", "sys.exit(0)", "cli/test_interrupts.py"),

@@ -161,11 +161,9 @@ def whole_file(path: str | Path, *, over_models: bool = False) -> Iterator[Binar
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
-        name.unlink(missing_ok=True)
         raise OutputError(f"{path} could not be written: {error.strerror}.") from None
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
+    finally:
+        name.unlink(missing_ok=True)  # it is there unless all went well
 
 
 def packed(entries: Mapping[str, bytes | memoryview]) -> bytes:

@@ -7,9 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpforest.common.jsonable import jsonable
-from dpforest.common.pipelines import UNCOVERED
 from dpforest.common.text import as_html, counted, roughly
-from dpforest.errors import shown_up
+from dpforest.errors import UNCOVERED, shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole
 from dpforest.privacy.amounts import sum_up

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpforest.budget import Budget
 from dpforest.budget.fits import check_budget, loss_of_search, what_a_search_is
-from dpforest.common.pipelines import learnt_before
-from dpforest.common.spending import Spending, added_up
+from dpforest.common.other_fits import Spending, added_up, learnt_before
 from dpforest.errors import ParameterError, RepeatedFitWarning, SchemaError, TableError, UncoveredWarning, UnitWarning, shown
 from dpforest.estimators import DPForestClassifier, DPForestRegressor
 from dpforest.fitting import keep_names, resolve_schema

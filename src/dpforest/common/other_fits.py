@@ -1,10 +1,14 @@
-"""What estimators with an epsilon have in common: it is always shown, and fits without a budget are added up.
+"""What else was fitted to the same rows: steps of a ``Pipeline`` before the forest, and other fits without a budget.
 
-Nobody tells an estimator which other fits there were. Within one process two things do: a table that is fitted again is the
-same object, and folds and candidates are fitted by clones. Both are known by identity; no value is compared, since a warning
-about values would tell of them. Fits in other processes, and of copies of a table, are not seen.
+Nobody tells an estimator. That it stands in a ``Pipeline`` the call stack tells: the ``fit`` of the pipeline is on it. (The
+context of callbacks that newer versions of scikit-learn pass on is internal, and there are versions without it.) Of other
+fits in one process two things tell: a table that is fitted again is the same object, and folds and candidates are fitted by
+clones. Both are known by identity; no value is compared, since a warning about values would tell of them. Fits in other
+processes, and of copies of a table, are not seen. Of steps this sees names and types.
 """
 
+import inspect
+import sys
 import weakref
 from collections import defaultdict
 from contextlib import suppress
@@ -13,7 +17,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
-from dpforest.errors import shown_up
+from dpforest.errors import UNCOVERED, shown_up
 
 TABLE = "With this one, {} fits were made on this very table without a budget, and cost each {} up to {} in all."
 CLONES = (
@@ -25,6 +29,46 @@ INSTEAD = (
     " What is chosen among such fits, be it epsilon or another setting, is no private choice. Charge them to one Budget, or "
     "choose with DPSearchCV, of which one epsilon covers all runs."
 )
+
+
+def learnt_before() -> list[str]:
+    """A note in a list if earlier steps of the pipelines being fitted learn from their rows; else an empty list."""
+    found: list[str] = []
+    if "sklearn.pipeline" not in sys.modules:  # then there is no pipeline, and the import would cost time for nothing
+        return []
+    try:
+        from sklearn.pipeline import Pipeline
+
+        frame = inspect.currentframe()
+        while frame is not None:
+            if frame.f_code.co_name == "fit" and isinstance(pipeline := frame.f_locals.get("self"), Pipeline):
+                steps = [(name, step) for name, step in pipeline.steps[:-1] if _learns(step)]
+                found = [f"{name!r} ({type(step).__name__})" for name, step in steps] + found
+            frame = frame.f_back
+    except Exception:  # a hint must never be the reason why a fit fails
+        return []
+    return [UNCOVERED.format(", ".join(found))] if found else []
+
+
+def _learns(step: Any) -> bool:
+    """Whether fitting a step looks at rows, as far as it declares it; a compound step does if any part does."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.utils import get_tags
+
+    if step is None or isinstance(step, str | FrozenEstimator):  # "passthrough", "drop", or fitted elsewhere
+        return False
+    if isinstance(step, Pipeline):
+        return any(_learns(part) for _, part in step.steps)
+    if isinstance(step, FeatureUnion):
+        return any(_learns(part) for _, part in step.transformer_list)
+    if isinstance(step, ColumnTransformer):
+        return _learns(step.remainder) or any(_learns(part) for _, part, _ in step.transformers)
+    try:
+        return bool(get_tags(step).requires_fit)
+    except Exception:  # it has no tags as scikit-learn has them, so nothing says that it looks at no rows
+        return True
 
 
 class _Total:
