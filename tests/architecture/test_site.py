@@ -78,8 +78,9 @@ def test_every_command_is_in_the_reference(site):
 
 
 def test_every_example_of_the_gallery_has_a_page_with_its_picture(site):
-    for path in (ROOT / "docs" / "gallery").glob("plot_*.py"):
-        name = path.stem.removeprefix("plot_")
+    names = {path.stem.removeprefix("plot_") for path in (ROOT / "docs" / "gallery").glob("plot_*.py")}
+    assert names == {*dpforest.plots.__all__}
+    for name in names:
         assert f'src="{name}.png"' in read(site, f"gallery/{name}.html")
         assert (site / "gallery" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 

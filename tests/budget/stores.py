@@ -14,10 +14,15 @@ def spend(budget, epsilon=1.0, what="fit"):
     budget.settle(budget.reserve(what, outcomes=[Loss.pure(epsilon)]), Loss.pure(epsilon))
 
 
-def forget():
-    """What a new process knows of stores: nothing."""
+def close_stores():
+    """Close the connections to all stores; what was read of them is still known."""
     for kept in store._kept.values():
         store._close(kept)
+
+
+def forget():
+    """What a new process knows of stores: nothing."""
+    close_stores()
     store._kept.clear()
 
 

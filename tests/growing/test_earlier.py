@@ -356,18 +356,6 @@ def test_what_weakens_the_promise_of_the_earlier_model_weakens_this_one():
     assert model.privacy_.cautions == tuple(f"{each} (said of the earlier model)" for each in earlier.privacy_.cautions)
 
 
-def test_persons_and_records_add_up_for_records():
-    rows, values = table()
-    people = {"groups": np.arange(N_ROWS) // 3}
-    person = classifier(epsilon=2.0, max_rows_per_person=3).fit(rows, labels_of(values, 2), **people)
-    record = classifier(epsilon=1.0, earlier_model=person).fit(*of_two())
-    # Of three used rows a person, one row loses no more than the person, also if a sample is drawn.
-    assert record.privacy_.in_all == (3.0, 0.0, "record")
-    both = classifier(epsilon=1.0, max_rows_per_person=3, earlier_model=person).fit(rows, labels_of(values, 2), **people)
-    assert both.privacy_.in_all[2] == "person"
-    assert "a person that was used there too" in both.privacy_.sentence
-
-
 def test_a_learnt_list_is_that_of_the_earlier_model_and_needs_no_delta():
     schema = Schema(FEATURES | {"b": Categorical(learn=True)}, Classes(LABELS[2]))
     earlier = DPForestClassifier(schema, epsilon=20.0, delta=1e-5).fit(*of_two())

@@ -261,38 +261,6 @@ def test_blocks_of_random_splits_keep_to_the_features_that_each_node_may_use(dom
     assert allowed[nodes, candidates.features[nodes, 0]].all()
 
 
-def assert_splits_divide(forest):
-    """Every split sends codes that its node can hold to each of its children, and all to none."""
-    domain = forest.domain
-    held = [[set(range(n)) for n in domain.n_codes] for _ in range(forest.n_trees)]
-    for node in range(forest.n_trees, forest.n_nodes):
-        parent = forest.parents[node]
-        feature, index = forest.features[parent], node - forest.first_children[parent]
-        route = forest.routes[forest.splits[parent]]
-        codes = [set(part) for part in held[parent]]
-        codes[feature] = {code for code in codes[feature] if route[code] == index}
-        assert codes[feature]
-        assert codes[feature] != held[parent][feature]
-        held.append(codes)
-
-
-@pytest.mark.parametrize(("most_nodes", "block"), [*itertools.product([3, 10, 61, 400], [1, 7]), (10**6, 100)])
-def test_a_deep_random_forest_stays_below_the_cap_and_all_its_splits_divide(most_nodes, block, monkeypatch):
-    monkeypatch.setattr(growth_module, "MOST_NODES", most_nodes)
-    monkeypatch.setattr(proposals_module, "BLOCK_NODES", block)
-    X, y, _ = mixed_table(90, seed=6)
-    menu = Menu((OneChildPerValue(numeric=False), Thresholds(), RandomSubsets(1)), random=True)
-    recipe = recipe_of(propose=menu, allocate=LeavesOnly(), n_trees=3, depth=9)
-    forest = DPForestClassifier(TWO, math.inf, recipe=recipe, random_state=1).fit(X, y).forest_
-    assert 3 <= forest.n_nodes <= most_nodes
-    if most_nodes == 10**6:
-        assert max(level.stop - level.start for level in forest.level_slices()) > block
-    assert_splits_divide(forest)
-    # Every record is in one leaf of each tree.
-    leaves = forest.is_leaf
-    assert [forest.counts[leaves & (forest.trees == tree)].sum() for tree in range(3)] == [90, 90, 90]
-
-
 @pytest.mark.parametrize("allocate", [Uniform(), EveryQuery()], ids=["uniform", "every query"])
 def test_a_forest_that_the_cap_holds_back_still_spends_exactly_its_budget(allocate, monkeypatch):
     monkeypatch.setattr(growth_module, "MOST_NODES", 6)

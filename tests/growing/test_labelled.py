@@ -252,15 +252,3 @@ def test_a_rule_costs_what_it_was_given_whatever_wins(depth, cuts, wins, delta):
     entries = gate.ledger.entries()
     # A cut leaves no levels to grow.
     assert len(entries) == (2 if wins == "cut" else depth + 1)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
-@pytest.mark.parametrize("n_records", [0, 1, 2])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_rules_of_next_to_no_records_have_small_finite_odds(depth, n_records, epsilon):
-    domain = Domain.of(Schema(FOUR, TWO), Grid(4))
-    for seed in range(5):
-        codes = random_codes(domain, n_records, np.random.default_rng(seed))
-        rule = choose(domain, codes, np.arange(n_records) % 2, [0, 0], depth, gate_of(epsilon, seed=seed))
-        assert 2 * math.atanh(LEAST_LEAD) <= rule.odds <= 2 * math.atanh(MOST_LEAD) + 1e-9
-        assert rule.tree is None or np.isfinite(rule.tree.votes).all()

@@ -440,16 +440,6 @@ def test_every_recipe_runs_with_delta_or_is_refused_by_name_before_rows_are_used
         assert len(search.fit(X, Y).ledger_.books) == 1
 
 
-def test_a_candidate_that_has_no_analysis_with_delta_is_named_and_nothing_is_charged(tmp_path):
-    budget = budget_in(tmp_path, 3.0, DELTA)
-    with pytest.raises(
-        AccountingError, match=r"Candidate {recipe: 'dong-2022', recipe_params: {q: 2}}: A Poisson bootstrap"
-    ):
-        make_with_delta(space={"recipe": ["dong-2022"], "recipe_params": [{"q": 2}]}, budget=budget).fit(X, Y)
-    assert budget.history() == []
-    make_with_delta(space={"recipe": ["dong-2022"]}).set_params(estimator__delta=0.0).fit(X, Y)
-
-
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from unittest import mock
 
+from tests.budget.stores import spend
 from tests.support.fitted import SCRIPT
 
 from dpforest import Budget
@@ -21,10 +22,6 @@ def at(moment, work):
 
     with mock.patch.object(chain, "datetime", Clock):
         return work()
-
-
-def spend(budget, epsilon, what="fit auto"):
-    budget.settle(budget.reserve(what, outcomes=[Loss.pure(epsilon)]), Loss.pure(epsilon))
 
 
 def page_budgets(path):

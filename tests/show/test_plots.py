@@ -3,13 +3,10 @@
 import importlib.util
 import math
 import re
-import runpy
 import subprocess
 import sys
-import warnings
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -37,7 +34,6 @@ from dpforest.show.report.content import report_content
 
 __all__ = ["strict"]
 pytestmark = pytest.mark.slow
-GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("plot_*.py"))
 OF_MODELS = [plots.budget_by_level, plots.tree, plots.importances, plots.leaf_noise]
 
 
@@ -317,11 +313,6 @@ def test_what_cannot_be_drawn_is_refused_or_said():
     assert "moves nothing" in texts(plots.effects(model, "x"))[0]
 
 
-def test_hostile_names_and_several_classes_are_drawn():
-    ax = plots.effects(hostile_model(random_state=3))[0]
-    assert any("each class" in text for text in texts(ax))
-
-
 def parts(*ends, weight=0.2):
     return tuple(ValuePart(f"{a} to < {b}", "range", weight, (0.0,), None, a, b) for a, b in pairwise(ends))
 
@@ -541,15 +532,6 @@ def test_a_legend_says_what_colours_mean():
     assert [text.split()[0] for text in of_means] == ["mean", "mean"]
 
 
-def test_nodes_have_the_colour_of_what_they_stand_for():
-    model = mean_model("consul-2020", n_trees=1)
-    assert model.forest_.depth > 1
-    assert len(set(faces(plots.tree(model, max_depth=1)).values())) > 1
-    adding = small_model("auto", random_state=1)
-    assert adding.forest_.link == "softmax"
-    assert not plots.tree(adding, max_depth=0).get_legend().get_texts()
-
-
 def test_more_classes_than_colours_share_grey():
     labels = list(range(9))
     schema = Schema({"k": Categorical(labels)}, Classes(labels), one_row_per_person=True)
@@ -616,20 +598,3 @@ def test_names_are_never_typeset_as_tex():
 )
 def test_names_are_cut_cleaned_and_never_empty(name, room, shown):
     assert drawable(name, room) == shown
-
-
-@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
-def test_a_gallery_script_runs_and_leaves_a_figure(script):
-    pytest.importorskip("statsmodels")
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        found = runpy.run_path(str(script))
-    assert isinstance(found["figure"], mpl.figure.Figure)
-    found["figure"].canvas.draw()
-    title, _, text = found["__doc__"].strip().partition("\n\n")
-    assert "\n" not in title
-    assert text
-
-
-def test_every_plot_has_a_gallery_script():
-    assert {script.stem.removeprefix("plot_") for script in GALLERY} == set(plots.__all__)

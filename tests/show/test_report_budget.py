@@ -6,7 +6,8 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from tests.show.budgets import BEGIN, at, page_budgets, spend
+from tests.budget.stores import spend
+from tests.show.budgets import BEGIN, at, page_budgets
 from tests.show.reading import Words, is_inert, lacks, written
 from tests.support.fitted import SCRIPT, small_model, small_schema, table
 from typer.testing import CliRunner
@@ -116,7 +117,7 @@ def test_hostile_names_of_data_sets_and_releases_are_text(tmp_path):
 def test_of_many_releases_the_last_are_in_the_report_and_all_in_its_twin(tmp_path):
     budget = Budget.open(tmp_path / "b.db", "ward-7", epsilon=1000.0)
     for number in range(50):
-        budget.settle(budget.reserve(f"fit number {number}", outcomes=[Loss.pure(1.0)]), Loss.pure(1.0))
+        spend(budget, 1.0, f"fit number {number}")
     words, _, twin = written(small_model(), tmp_path, budget=budget)
     assert len(twin["budget"]["releases"]) == 50
     assert "fit number 49" in section(words)
@@ -196,7 +197,7 @@ def test_long_histories_stay_small_on_the_page_and_whole_in_the_twin(path, tmp_p
     budget = Budget.open(path, "busy", epsilon=1000.0)
     budget.reserve("the first is never settled", outcomes=[Loss.pure(1.0)])
     for _ in range(60):
-        spend(budget, 1.0)
+        spend(budget, 1.0, "fit auto")
     words, twin = page_of([budget], tmp_path)
     assert len(twin["datasets"][0]["releases"]) == 61
     assert words.text.count("fit auto") == 40

@@ -29,11 +29,15 @@ class Watching(Gate):
 
     def __init__(self, ledger, entropy):
         super().__init__(ledger, entropy)
-        self.selections, self.joint = [], []
+        self.selections, self.noised, self.joint = [], [], []
 
     def select(self, scores, valid, bound, amount, purpose, **rest):
         self.selections.append((opened(scores).copy(), bound))
         return super().select(scores, valid, bound, amount, purpose, **rest)
+
+    def add_noise(self, values, sensitivity, amount, purpose):
+        self.noised.append(opened(values).copy())
+        return super().add_noise(values, sensitivity, amount, purpose)
 
     def add_joint_noise(self, values, blocks, amount, purpose):
         self.joint.append((opened(values).copy(), blocks))

@@ -14,8 +14,9 @@ import traceback
 import warnings
 from pathlib import Path
 
+from tests.budget.stores import forget
 from tests.torture.mutations import mutated_budget, mutated_model, mutated_schema
-from tests.torture.samples import budget_files, forget_stores, model_files, rows, schema_files, use_budget
+from tests.torture.samples import budget_files, model_files, rows, schema_files, use_budget
 
 from dpforest import Schema, load_model
 from dpforest.errors import DPForestError
@@ -147,7 +148,7 @@ class Case:
             self.is_read(seed)
 
     def put(self, files):
-        forget_stores()  # what a process has read of a file before is not the question here
+        forget()  # what a process has read of a file before is not the question here
         for path in self.folder.iterdir():
             if path.name != "seed":
                 path.unlink()

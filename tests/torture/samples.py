@@ -60,18 +60,6 @@ def schema_files():
     return written({f"{name}.{end}": schema.to_file for name, schema in schemas.items() for end in ("json", "toml")})
 
 
-def close_stores():
-    """Close the connections to all stores; what was read of them is still known."""
-    for kept in store._kept.values():
-        store._close(kept)
-
-
-def forget_stores():
-    """What a new process knows of stores: nothing."""
-    close_stores()
-    store._kept.clear()
-
-
 def with_log():
     """Stores that are opened inside are as earlier versions made them: with a log beside the file."""
     return mock.patch.object(store, "PRAGMAS", (*store.PRAGMAS[:-1], "journal_mode = WAL"))

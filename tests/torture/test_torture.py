@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.budget.stores import close_stores
 from tests.torture import victims
-from tests.torture.samples import close_stores
 
 from dpforest import Budget
 from dpforest.budget import Loss

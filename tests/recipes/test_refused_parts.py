@@ -1,4 +1,6 @@
-"""Parts in a company that they have no proof for are refused before anything is charged."""
+"""Parts in a company that they have no proof for, and values outside of their range, are refused before a charge."""
+
+import math
 
 import numpy as np
 import pytest
@@ -8,11 +10,12 @@ from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO
 from dpforest import DPForestClassifier, DPForestRegressor
 from dpforest.errors import AccountingError, DPForestError, ParameterError, SchemaError
 from dpforest.growing.choosing import Medians
-from dpforest.growing.sequential import Phase, Sequential
-from dpforest.growing.target import Centres
+from dpforest.growing.sequential import Phase, Sequential, SequentialMeans
+from dpforest.growing.target import Centres, TargetRange
 from dpforest.parts.allocation import Uniform
 from dpforest.parts.criteria import (
     EntropyCount,
+    GiniCount,
     MaxOperator,
     Mixture,
     ResidualGain,
@@ -21,9 +24,12 @@ from dpforest.parts.criteria import (
     WeightedMajority,
 )
 from dpforest.parts.leaves import NoisyCounts, ResidualSums, Rotated, TwoBinMean
-from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.postprocess import EvenShrinkage, PruneBySignal
+from dpforest.parts.proposals import Menu
+from dpforest.parts.shape import NoisySize
 from dpforest.parts.voting import LogShares
 from dpforest.recipes.papers.blum_2005 import NoisyGain
+from dpforest.recipes.papers.first_look import FirstLook
 from dpforest.recipes.papers.rana_2015 import ClassMeans
 
 # Parts, and the words with which a recipe of them is refused.
@@ -106,3 +112,40 @@ def test_a_mixture_sees_what_its_parts_see():
 def test_residuals_of_a_bounded_target_are_refused():
     with pytest.raises(SchemaError, match=r"ResidualGain .* does not fit"):
         recipe_of(**GAIN).check(TINY_NUMBER)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+NO_SHARE = [0, 1, -0.1, math.nan]
+# A part, the name of a value, some that are refused, and words of the sentence.
+OUT_OF_RANGE = [
+    (Centres, "share", NO_SHARE, "Centres need"),
+    (Centres, "reach", [0, 1.1], "Centres need"),
+    (Centres, "n_centres", [0, 1025], "Centres need"),
+    (FirstLook, "share", NO_SHARE, "first look"),
+    (Medians, "weight", [0, -1, 65, math.nan, math.inf], "balance"),
+    (Menu, "n_features", [0, -1, -0.5, math.nan], "n_features must be positive"),
+    (Mixture, "parts", [(), ((GiniCount(), 0),), ((GiniCount(), 0.5),)], "whole weights"),
+    (Mixture, "parts", [((SquaredError(), 1), (SoftAgreement(), 1))], "all see the same"),
+    (NoisySize, "least", [-1.0, math.nan], "min_size"),
+    (PruneBySignal, "least", [-0.1, math.nan, math.inf], "least_snr"),
+    (Rotated, "mass", [0.0, 0.04, 1.01, -1.0, math.nan], "mass"),
+    (ResidualSums, "mass", [0.0, 0.04, 1.01, -1.0, math.nan], "mass"),
+    (SequentialMeans, "rate", [0, -0.1, 1.01, math.inf, math.nan], "rate must lie in"),
+    (TargetRange, "share", NO_SHARE, "target's range"),
+]
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "values", "words"), OUT_OF_RANGE, ids=lambda given: getattr(given, "__name__", None)
+)
+def test_a_value_outside_of_its_range_is_refused(part, name, values, words):
+    for value in values:
+        with pytest.raises(ParameterError, match=words):
+            part(**{name: value})
+
+
+@pytest.mark.parametrize("batches", [0, -1])
+def test_there_is_at_least_one_batch(batches):
+    with pytest.raises(ParameterError, match="at least one batch"):
+        Sequential((Phase(1.0, 2),), batches)
