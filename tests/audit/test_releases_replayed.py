@@ -1,4 +1,4 @@
-"""Replays of joint noise, learnt lists and secret samples: what a record moves is paid for, and gates that pay less caught."""
+"""Replays of joint noise, learnt lists and secret samples: a record moves what is paid for, and cheap gates are found."""
 
 import math
 from contextlib import nullcontext
