@@ -34,6 +34,11 @@ class Estimate:
     value: float
     deviation: float
 
+    @property
+    def band(self) -> float:
+        """Half the width of the 95 % band."""
+        return NORMAL_95 * self.deviation
+
 
 @dataclass(frozen=True)
 class Forest:

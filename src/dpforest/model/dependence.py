@@ -93,10 +93,7 @@ class Given:
 
     @property
     def n_points(self) -> int:
-        return len(self.codes[0]) if self.codes else 1
-
-
-NOTHING_GIVEN = Given((), ())
+        return len(self.codes[0])
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class Dependence:
     @cached_property
     def means(self) -> np.ndarray:
         """The average value below each node ``(n_nodes, n_outputs)``, nothing being given."""
-        return self.below(self.steps(NOTHING_GIVEN))[0]
+        return self.below(self.parts[None])[0]
 
     def steps(self, given: Given) -> np.ndarray:
         """The share of each node in its parent at each point, ``(n_points, n_nodes)``: 0 or 1 if what is given decides."""

@@ -4,15 +4,12 @@ A fit may not say that no label matched, for that would tell rows apart. What it
 doubt is a function of released values, so it costs nothing.
 """
 
-from typing import Any
-
 import numpy as np
 
 from dpforest.common.text import count_words
-from dpforest.forest.bands import NORMAL_95, STANDS_OUT
+from dpforest.forest.bands import STANDS_OUT
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.privacy import composition
-from dpforest.privacy.events import Charge, Mechanism
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Date, Schema
 from dpforest.schema.domain import Domain
@@ -38,9 +35,8 @@ def uncertain_range(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]
         return []
     n_rows = schema.n_rows if schema.n_rows is not None else 0.0 if forest.n_records is None else forest.n_records.value
     n_rows *= float(ledger.sample_share)
-    charges = [entry for book in ledger.books for _, entry in composition.entries(book.root) if isinstance(entry, Charge)]
-    mechanisms = [charge.mechanism for charge in charges if charge.label == "location of the target"]
-    known = [mechanism.parameters for mechanism in mechanisms if isinstance(mechanism, Mechanism)]
+    charges = [entry for book in ledger.books for _, entry in composition.entries(book.root)]
+    known = [charge.mechanism.parameters for charge in charges if charge.label == "location of the target"]
     if all(n_rows * each["rate"] * each["width"] >= LEAST_SIGNAL for each in known if "rate" in each):
         return []
     return [
@@ -55,15 +51,9 @@ def too_small_to_tell(forest: Forest) -> bool:
     return measured is not None and STANDS_OUT * measured.deviation > max(measured.value, ORDINARY_ROWS)
 
 
-def measured_records(forest: Forest) -> dict[str, Any] | None:
-    """The number of records that the fit measured, and half the width of its 95 % band; None if it did not."""
-    measured = forest.n_records
-    return None if measured is None else {"value": measured.value, "band": NORMAL_95 * measured.deviation}
-
-
 def measured_words(measured: Estimate) -> str:
     """The number of records that a fit measured, as a sentence."""
-    return f"The fit measured {count_words(measured.value, NORMAL_95 * measured.deviation, 'records with a known target')}."
+    return f"The fit measured {count_words(measured.value, measured.band, 'records with a known target')}."
 
 
 def _few_records(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
@@ -75,7 +65,7 @@ def _few_records(forest: Forest, schema: Schema, ledger: Ledger) -> list[str]:
         return []
     if held.value + STANDS_OUT * held.deviation >= NEXT_TO_NOTHING * schema.n_rows * ledger.sample_share:
         return []
-    words = count_words(held.value, NORMAL_95 * held.deviation, "records")
+    words = count_words(held.value, held.band, "records")
     return [f"The schema declares {schema.n_rows:,} rows, but the trees hold {words}. {why}"]
 
 
@@ -87,7 +77,7 @@ def _held(forest: Forest) -> Estimate | None:
 
 
 def _may_be_none(estimate: Estimate | None) -> bool:
-    return estimate is None or estimate.value <= NORMAL_95 * estimate.deviation
+    return estimate is None or estimate.value <= estimate.band
 
 
 def _idle_columns(forest: Forest) -> list[str]:

@@ -89,7 +89,7 @@ def importance_rows(forest: Forest, ledger: Ledger, found: Effects | None = None
         {
             "feature": name,
             "share": each.value,
-            "band": min(NORMAL_95 * each.deviation, 1.0) if known else None,
+            "band": min(each.band, 1.0) if known else None,
             "asked": bool(asked),
         }
         for name, each, asked in zip(forest.domain.column_names, estimates, forest.asked, strict=True)

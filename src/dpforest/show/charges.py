@@ -185,6 +185,10 @@ class Gap:
         spent = f"{percent(self.share)} of the loss was spent {self.unknown.cost}" if self.share else self.unknown.without
         return " ".join(f"{words[0].upper()}{words[1:]}." for words in (spent, self.unknown.gain))
 
+    def to_dict(self) -> dict[str, Any]:
+        lacking = {"lacks": self.unknown.lacks, "columns": list(self.unknown.columns)}
+        return lacking | {"share": self.share, "words": self.sentences}
+
 
 def gaps(schema: Schema, ledger: Ledger) -> list[Gap]:
     """What a schema lacks, each with its share of what the ledger spends."""

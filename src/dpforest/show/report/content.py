@@ -8,7 +8,7 @@ from typing import Any
 from dpforest.budget import Budget
 from dpforest.common.text import figure
 from dpforest.errors import ParameterError
-from dpforest.model.doubts import measured_records, released_doubts, too_small_to_tell
+from dpforest.model.doubts import released_doubts, too_small_to_tell
 from dpforest.model.effects import Effects
 from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
@@ -69,18 +69,7 @@ def report_content(
         "about": about_content(about),
         "budget": budget_content(budget, model),
         "ledger": _ledger(model.ledger_),
-        "inputs": inputs(model.schema_)
-        | {
-            "unknown": [
-                {
-                    "lacks": gap.unknown.lacks,
-                    "columns": list(gap.unknown.columns),
-                    "share": gap.share,
-                    "words": gap.sentences,
-                }
-                for gap in gaps(model.schema_, model.ledger_)
-            ]
-        },
+        "inputs": inputs(model.schema_) | {"unknown": [gap.to_dict() for gap in gaps(model.schema_, model.ledger_)]},
         "making": _making(model),
         "not_covered": [*statement.not_covered, *ALSO_NOT_COVERED, SEVERAL[statement.unit]],
         "notes": list(statement.notes),
@@ -214,13 +203,13 @@ def _known_recipe(model: Any) -> Recipe | None:
 
 def _forest(model: Any, effects: Effects | None) -> dict[str, Any]:
     """What the report says of the released trees."""
-    forest = model.forest_
+    forest, measured = model.forest_, model.forest_.n_records
     signal = Signal.of(forest, model.ledger_)
     return {name: getattr(forest, name) for name in ("n_trees", "n_earlier", "n_nodes", "depth", "link")} | {
         "n_leaves": int(forest.is_leaf.sum()),
         "draws_labels": forest.draws,
         "release": signal.release,
-        "records": measured_records(forest),
+        "records": None if measured is None else {"value": measured.value, "band": measured.band},
         "too_small_to_tell": too_small_to_tell(forest),
         "odd": released_doubts(forest, model.schema_, model.ledger_),
         "importances": importance_rows(forest, model.ledger_, effects),
