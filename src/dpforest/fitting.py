@@ -36,9 +36,9 @@ from dpforest.growing.earlier import starting
 from dpforest.growing.learnt import INSTEAD, check_delta
 from dpforest.mechanisms import Entropy
 from dpforest.model.class_weights import check_class_weight
-from dpforest.model.doubts import released_doubts, uncertain_range
 from dpforest.model.earlier import Earlier
 from dpforest.model.file import today, versions
+from dpforest.model.signal import released_doubts, uncertain_range
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import ALL_ROWS
 from dpforest.pipeline import fit_forest, public_facts

@@ -9,7 +9,7 @@ from tests.support import naive
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
 from dpforest.errors import LeakWarning, NothingLearntWarning
-from dpforest.model.doubts import released_doubts, uncertain_range
+from dpforest.model.signal import released_doubts, uncertain_range
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema.domain import Domain, Grid

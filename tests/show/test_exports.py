@@ -29,8 +29,8 @@ from tests.support.fitted import (
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import DPForestError, ParameterError
-from dpforest.model.doubts import released_doubts
 from dpforest.model.importances import importance_rows
+from dpforest.model.signal import released_doubts
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode
 from dpforest.show.export.json import forest_to_dict, texts_of
@@ -67,12 +67,8 @@ def test_text_that_no_file_can_hold_is_exported_all_the_same():
     rows = [[0.5, 0.2, "n\0l"], [0.1, 0.9, None], [0.3, 0.3, "other"]] * 4
     model = DPForestClassifier(schema, epsilon=9, recipe="jagannathan-2009").fit(rows, ["\ud800", "\0", "plain"] * 4)
     assert json.loads(model.to_json())["forest"]["target"]["labels"] == ["\ud800", "\0", "plain"]
-    graph = session(model.to_onnx())
-    columns = [
-        np.array([[row[place] or ""] for row in rows[:3]], dtype=object if place == 2 else float) for place in range(3)
-    ]
-    feeds = {node.name: column for node, column in zip(graph.get_inputs(), columns, strict=True)}
-    probabilities = graph.run(["probabilities"], feeds)[0]
+    columns = [[row[place] or "" for row in rows[:3]] for place in range(3)]
+    probabilities = outputs(model.forest_, columns)["probabilities"]
     agree(probabilities, model.predict_proba(rows[:3]))
     with duckdb.connect() as database:
         first, second, third = column_names(tuple(features))

@@ -9,7 +9,7 @@ from tests.show.reading import Words, lacks
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
 from dpforest.errors import LeakWarning
-from dpforest.show.notebook import panel
+from dpforest.show.report.html import panel
 
 HOSTILE = "<script>alert(1)</script>\u202e'\"&\0\n"
 

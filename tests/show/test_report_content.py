@@ -13,9 +13,8 @@ from dpforest import DPForestClassifier, load_model
 from dpforest.common.jsonable import jsonable
 from dpforest.common.text import MINUS, figure, percent, share_figure, visible
 from dpforest.errors import OutputError
-from dpforest.model.doubts import measured_words
 from dpforest.model.file import model_digest
-from dpforest.model.signal import Signal
+from dpforest.model.signal import Signal, measured_words
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.events import Purpose
 from dpforest.privacy.ledger import Ledger

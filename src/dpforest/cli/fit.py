@@ -127,7 +127,7 @@ def fit(
 
 def _show(model: Any, path: Path, ignored: list[str], as_json: bool) -> None:
     """Print what the fit spent and promises, and what looks odd about it."""
-    from dpforest.model.doubts import measured_words, released_doubts
+    from dpforest.model.signal import measured_words, released_doubts
     from dpforest.privacy.statement import OTHER_PAIRS
 
     for doubt in released_doubts(model.forest_, model.schema_, model.ledger_):

@@ -203,4 +203,4 @@ def _cut(name: str, suffix: str = "") -> str:
 
 def as_html(value: object) -> str:
     """The value as a panel for notebooks, drawn by the room above."""
-    return import_module("dpforest.show.notebook").as_html(value)
+    return import_module("dpforest.show.report.html").as_html(value)

@@ -8,11 +8,10 @@ from typing import Any
 from dpforest.budget import Budget
 from dpforest.common.text import figure
 from dpforest.errors import ParameterError
-from dpforest.model.doubts import released_doubts, too_small_to_tell
 from dpforest.model.effects import Effects
 from dpforest.model.file import model_digest, today
 from dpforest.model.importances import importance_rows
-from dpforest.model.signal import Signal
+from dpforest.model.signal import Signal, released_doubts, too_small_to_tell
 from dpforest.parts.recipe import Recipe
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import NEIGHBOURS, Statement, group_loss, row_loss
