@@ -12,7 +12,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.errors import DPForestError, ParameterError
 
 # What identifies a case in a row.

@@ -18,8 +18,8 @@ from sklearn.utils.validation import validate_data
 
 from dpforest.budget.fits import charged, check_budget, outcomes_of_fit, row_epsilon, what_a_fit_is
 from dpforest.common.other_fits import added_up, learnt_before
-from dpforest.common.progress import said
 from dpforest.common.text import counted, percent
+from dpforest.common.work import said
 from dpforest.errors import (
     LeakWarning,
     NothingLearntWarning,

@@ -6,7 +6,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.validation import validate_data
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.forest.tree import Forest
 from dpforest.records.columns import near_names, read_columns

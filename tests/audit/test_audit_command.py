@@ -21,7 +21,7 @@ from dpforest.audit.report import HEAD, cells, write_html
 from dpforest.audit.runner import Audit, audit, subjects
 from dpforest.cli.audit import _show_step
 from dpforest.cli.main import commands
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.errors import ParameterError
 from dpforest.parts.leaves import NoisyCounts
 

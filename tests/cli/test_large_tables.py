@@ -19,7 +19,7 @@ from tests.support.crosses import pairwise
 
 from dpforest import Classes, DPForestClassifier, DPForestRegressor, Schema, load_model
 from dpforest.cli import console
-from dpforest.common.progress import WORDS, in_parts
+from dpforest.common.work import WORDS, in_parts
 from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces

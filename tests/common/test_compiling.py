@@ -7,7 +7,7 @@ import sys
 import pytest
 from numba.core import event
 
-from dpforest.common.progress import WORDS, heard, said
+from dpforest.common.work import WORDS, heard, said
 
 NO_KERNELS = """
 import sys

@@ -9,7 +9,7 @@ import pytest
 from dpforest import Classes, DPForestClassifier, Numeric, Schema
 from dpforest.audit.attack import Attack
 from dpforest.budget import Loss
-from dpforest.common.jsonable import jsonable, to_json, unboxed
+from dpforest.common.text import jsonable, to_json, unboxed
 from dpforest.evaluation import Evaluation, Score
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])

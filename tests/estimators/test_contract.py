@@ -15,7 +15,7 @@ import pytest
 
 import dpforest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.common import threads as workers
+from dpforest.common import work as workers
 
 INF = float("inf")
 DEFAULTS = {

@@ -11,8 +11,8 @@ from tests.support.crosses import pairwise
 from tests.support.strategies import FIXED, MIXED, SEEDS, forests, mixed_table, random_codes, recipe_of
 
 from dpforest import Bounded, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema, predicting
-from dpforest.common import threads as workers
-from dpforest.common.threads import Workers
+from dpforest.common import work as workers
+from dpforest.common.work import Workers
 from dpforest.forest.walks import ROWS_AT_ONCE, sum_children
 from dpforest.schema.domain import Domain, Grid
 

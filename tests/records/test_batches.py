@@ -10,8 +10,8 @@ from tests.support.strategies import random_codes
 from tests.support.targets import NUMBER, classes
 
 from dpforest import Categorical, Classes, Numeric, Schema
-from dpforest.common import threads
-from dpforest.common.threads import Workers
+from dpforest.common import work
+from dpforest.common.work import Workers
 from dpforest.forest.tree import SCORE_STEPS
 from dpforest.mechanisms import Entropy
 from dpforest.records.base import AllTrees, OneTree
@@ -131,7 +131,7 @@ def table_of(kind, n_batches=3):
 def test_a_batch_is_counted_alone_and_all_records_keep_the_scores_of_all_trees(
     monkeypatch, way, n_records, n_batches, n_jobs
 ):
-    monkeypatch.setattr(threads, "THREAD_CELLS", 0)
+    monkeypatch.setattr(work, "THREAD_CELLS", 0)
     rng = np.random.default_rng(3)
     batches = rng.integers(0, n_batches, n_records) if n_batches % 2 else 2 * np.arange(n_records) % n_batches
     table = Table(WAYS[way], n_records, batches, n_batches, n_jobs)

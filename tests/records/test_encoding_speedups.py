@@ -17,8 +17,8 @@ from tests.support import naive
 from tests.support.strategies import FIXED, SEEDS
 
 from dpforest import Categorical, Classes, Numeric, Schema
-from dpforest.common import threads as workers
-from dpforest.common.threads import Workers
+from dpforest.common import work as workers
+from dpforest.common.work import Workers
 from dpforest.records import columns, encoding
 from dpforest.records.columns import read_columns, to_indices
 from dpforest.records.encoding import encode

@@ -27,8 +27,8 @@ from tests.support.strategies import (
 )
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.common import threads as workers
-from dpforest.common.threads import COLUMNS_FOR_THREADS, THREAD_CELLS
+from dpforest.common import work as workers
+from dpforest.common.work import COLUMNS_FOR_THREADS, THREAD_CELLS
 from dpforest.growing import choosing
 from dpforest.parts.criteria import UNITS, Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
 from dpforest.parts.routes import children_in_blocks, children_of

@@ -10,8 +10,8 @@ from tests.support import naive
 from tests.support.strategies import FIXED, SEEDS, WORDS, bounded, grids, put_at, random_codes, schemas
 
 from dpforest import Bounded, Classes, Numeric, Schema
-from dpforest.common import threads as workers
-from dpforest.common.threads import Workers
+from dpforest.common import work as workers
+from dpforest.common.work import Workers
 from dpforest.records import kernels
 from dpforest.records.counter import MemoryCounter
 from dpforest.schema import FINE_STEPS, TARGET_STEPS

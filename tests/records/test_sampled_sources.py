@@ -18,7 +18,7 @@ from tests.support.chances import at_least, at_most
 from tests.support.encoded import opened
 
 from dpforest import Categorical, Classes, DPForestClassifier, Numeric, Schema
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records import scan
@@ -110,7 +110,7 @@ def test_two_samples_of_one_table_differ_and_a_sample_of_all_is_the_table(tmp_pa
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_rows_are_taken_as_plain_indexing_takes_them(monkeypatch, n_jobs):
-    monkeypatch.setattr("dpforest.common.threads.THREAD_CELLS", 0)
+    monkeypatch.setattr("dpforest.common.work.THREAD_CELLS", 0)
     values, rows = np.random.default_rng(1).normal(size=(40, 5)), np.array([0, 3, 4, 9, 39])
     for lay in LAYOUTS.values():
         columns = [*lay(values).T]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from tests.cli import hostile
 
 from dpforest import Bounded, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema
-from dpforest.common.jsonable import to_json
+from dpforest.common.text import to_json
 from dpforest.errors import SchemaError
 from dpforest.schema import Format
 

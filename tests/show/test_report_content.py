@@ -10,8 +10,7 @@ from tests.show.reading import lacks, silently, written
 from tests.support.fitted import large_model, mean_model, small_model, table, wide_model
 
 from dpforest import DPForestClassifier, load_model
-from dpforest.common.jsonable import jsonable
-from dpforest.common.text import MINUS, figure, percent, share_figure, visible
+from dpforest.common.text import MINUS, figure, jsonable, percent, share_figure, visible
 from dpforest.errors import OutputError
 from dpforest.model.file import model_digest
 from dpforest.model.signal import Signal, measured_words

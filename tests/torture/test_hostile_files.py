@@ -16,7 +16,7 @@ from tests.torture.samples import classifier, rows
 
 from dpforest import Categorical, Classes, Schema, load_model
 from dpforest.cli.saved import report
-from dpforest.common.jsonable import to_json
+from dpforest.common.text import to_json
 from dpforest.errors import DPForestError, ModelFileError, ParameterError, SchemaError
 from dpforest.evaluation import evaluate_privately
 from dpforest.forest import tree

@@ -19,8 +19,8 @@ from sklearn.metrics import roc_curve
 
 from dpforest.audit.fits import FITS
 from dpforest.audit.subject import Subject
-from dpforest.common.jsonable import jsonable
-from dpforest.common.progress import Step
+from dpforest.common.text import jsonable
+from dpforest.common.work import Step
 from dpforest.datasets import load_dataset, load_survey
 from dpforest.errors import ParameterError, shown
 from dpforest.forest.tree import Forest

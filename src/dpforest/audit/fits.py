@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 
 from dpforest.audit.cases import Pair
 from dpforest.audit.subject import Subject
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.forest.tree import Forest
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode

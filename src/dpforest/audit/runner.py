@@ -8,7 +8,7 @@ from dpforest.audit.lower_bound import LowerBound, lower_bound
 from dpforest.audit.replay import Replays, replay_many
 from dpforest.audit.report import found_in
 from dpforest.audit.subject import Subject
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.errors import ParameterError
 from dpforest.parts.recipe import Recipe
 from dpforest.recipes import is_listed, list_recipes

@@ -14,7 +14,7 @@ from rich.table import Table
 from dpforest.cli.console import output, print_json, show_table, steps
 from dpforest.cli.options import AsJson, Delta, named_recipe
 from dpforest.common.files import check_writable
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.errors import ParameterError
 
 # The attack is repeated at these multiples of epsilon, and without privacy, to show what it can do. Without noise forests

@@ -9,8 +9,7 @@ import typer
 from dpforest.cli.console import print_json, say, show_table
 from dpforest.cli.options import AsJson, check_page
 from dpforest.common.files import check_writable, write_whole
-from dpforest.common.jsonable import to_json
-from dpforest.common.text import counted, shortened
+from dpforest.common.text import counted, shortened, to_json
 from dpforest.errors import BudgetStoreError, ParameterError, shown_down
 
 WIDTH_OF_BAR = 40

@@ -12,9 +12,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column, Table
 from rich.text import Text
 
-from dpforest.common.jsonable import to_json
-from dpforest.common.progress import WORDS, Step, heard
-from dpforest.common.text import one_line
+from dpforest.common.text import one_line, to_json
+from dpforest.common.work import WORDS, Step, heard
 
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpforest.cli.console import output, say, show_table, steps
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 
 N_SEEDS = 10
 N_RULES = 6

@@ -13,8 +13,7 @@ from dpforest.cli.budget import open_budget
 from dpforest.cli.console import print_json, say, show_table, steps
 from dpforest.cli.options import AsJson, Model, RawText, check_ending, check_page
 from dpforest.common.files import check_writable, read_entries, read_whole, write_whole
-from dpforest.common.jsonable import to_json
-from dpforest.common.text import cell, one_line
+from dpforest.common.text import cell, one_line, to_json
 from dpforest.errors import OutputError, ParameterError
 
 MOST_BYTES_ABOUT, MOST_BYTES, MOST_LEVELS = 1 << 20, 1 << 25, 32

@@ -1,1 +1,1 @@
-"""Files, archives, JSON, text and progress: small tools that every room may use. They see no rows."""
+"""Files, archives, text, JSON and work: small tools that every room may use. They see no rows."""

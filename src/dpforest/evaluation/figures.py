@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.jsonable import jsonable
-from dpforest.common.text import loss_words
+from dpforest.common.text import jsonable, loss_words
 from dpforest.errors import ParameterError
 from dpforest.evaluation.cells import Cells
 from dpforest.forest.bands import NORMAL_95, STANDS_OUT

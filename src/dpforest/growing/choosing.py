@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import ParameterError
 from dpforest.parts.criteria import Balance, Criterion, Mixture
 from dpforest.parts.recipe import Choose, Recipe

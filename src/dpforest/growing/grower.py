@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import njit
 
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.parts.allocation import TreeBudget

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpforest.common.progress import Step
+from dpforest.common.work import Step
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.earlier import follow

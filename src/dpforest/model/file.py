@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpforest.common.files import packed, read_whole, unpacked, whole_file
-from dpforest.common.jsonable import jsonable, unboxed
+from dpforest.common.text import jsonable, unboxed
 from dpforest.errors import ChangedModelWarning, DPForestError, ModelFileError, OutputError
 from dpforest.forest.tree import Estimate, Forest
 from dpforest.model.checks import check_header, check_size, check_structure

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpforest.common.jsonable import jsonable
+from dpforest.common.text import jsonable
 
 KINDS = ("sequential", "parallel", "bootstrap")
 # The kinds of purpose that most charges have.

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dpforest.common.jsonable import jsonable
-from dpforest.common.text import as_html
+from dpforest.common.text import as_html, jsonable
 from dpforest.errors import AccountingError, BudgetError
 from dpforest.privacy import composition
 from dpforest.privacy.accountants import Accountant, make_accountant

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpforest.common.jsonable import jsonable
-from dpforest.common.text import as_html, counted, roughly
+from dpforest.common.text import as_html, counted, jsonable, roughly
 from dpforest.errors import UNCOVERED, shown_up
 from dpforest.forest.tree import Estimate
 from dpforest.privacy.accountants import is_whole

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.forest.tree import Forest
 from dpforest.records.categories import PLACES, Places, to_texts
 from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
+from dpforest.common.work import COLUMNS_FOR_THREADS, Workers
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy

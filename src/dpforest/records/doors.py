@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
 from dpforest.records.given import given_frame, is_in_memory

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.lib.stride_tricks import as_strided
 
-from dpforest.common.threads import COLUMNS_FOR_THREADS, Workers
+from dpforest.common.work import COLUMNS_FOR_THREADS, Workers
 from dpforest.records.categories import category_codes
 from dpforest.records.columns import read_values, to_numbers
 from dpforest.records.dates import derived_columns

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted, read_values

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpforest.common.progress import in_parts
+from dpforest.common.work import in_parts
 from dpforest.errors import TableError
 from dpforest.records.columns import read_columns, read_target, require_columns
 from dpforest.records.text import kind_of_type

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
-from dpforest.common.jsonable import unboxed
+from dpforest.common.text import unboxed
 from dpforest.errors import SchemaError, shown
 
 # A bounded target is put on a grid of 0 .. TARGET_STEPS, so that its sums are exact integers.

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dpforest.common.files import read_entries, write_whole
-from dpforest.common.jsonable import to_json, unboxed
-from dpforest.common.text import as_html, without_hidden
+from dpforest.common.text import as_html, to_json, unboxed, without_hidden
 from dpforest.errors import OutputError, SchemaError, shown
 from dpforest.schema.format import ALWAYS_MISSING, Format
 from dpforest.schema.kinds import KINDS, Categorical, Feature, Target, call

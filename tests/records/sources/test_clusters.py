@@ -15,7 +15,7 @@ from tests.support.encoded import opened
 from tests.support.encoded import rows_of as opened_rows_of
 
 from dpforest import DPForestClassifier, DPSearchCV
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.records.batch import Batch, Wanted, encoded, tally_known

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpforest.common.jsonable import to_json
+from dpforest.common.text import to_json
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.schema import LONGEST_TEXT, Categorical, Date

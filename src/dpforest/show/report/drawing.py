@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from dpforest.common.jsonable import to_json
-from dpforest.common.text import MINUS, count_words, decimals, figure, mean_words, share_words, shortened, visible
+from dpforest.common.text import MINUS, count_words, decimals, figure, mean_words, share_words, shortened, to_json, visible
 from dpforest.forest.bands import NORMAL_95
 from dpforest.model.effects import Effect, Effects, Interaction, ValuePart
 from dpforest.model.signal import Signal

@@ -19,8 +19,7 @@ from markupsafe import Markup
 from dpforest.budget import Budget
 from dpforest.common import text as texts
 from dpforest.common.files import check_writable, write_whole
-from dpforest.common.jsonable import to_json
-from dpforest.common.text import counted, figure, percent, share_figure, shortened, visible
+from dpforest.common.text import counted, figure, percent, share_figure, shortened, to_json, visible
 from dpforest.errors import OutputError, shown_down, shown_up
 from dpforest.model.effects import effects_of
 from dpforest.model.signal import Signal
