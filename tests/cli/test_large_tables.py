@@ -24,7 +24,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces
 from dpforest.records.source import Asked
-from dpforest.records.sources import delimited, parquet
+from dpforest.records.sources import parquet, text_files
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +134,7 @@ def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
     n_rows, chunk_of = [], Asked.chunk
     monkeypatch.setattr(parquet, "PART_ROWS", 37)
-    monkeypatch.setattr(delimited, "PART_BYTES", 512)
+    monkeypatch.setattr(text_files, "PART_BYTES", 512)
     monkeypatch.setattr(Asked, "chunk", lambda asked, rows: n_rows.append(rows.num_rows) or chunk_of(asked, rows))
     return n_rows
 

@@ -32,8 +32,8 @@ from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearch
 from dpforest.errors import TableError
 from dpforest.records import doors
 from dpforest.records.source import Asked, joined
-from dpforest.records.sources import delimited, json_lines, statistics
 from dpforest.records.sources import excel as workbook
+from dpforest.records.sources import statistics, text_files
 from dpforest.schema import Format
 
 pytestmark = pytest.mark.slow
@@ -86,8 +86,8 @@ class Line(bytes):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(delimited, "PART_BYTES", 200)
-    for reader in (json_lines, statistics, workbook):
+    monkeypatch.setattr(text_files, "PART_BYTES", 200)
+    for reader in (text_files, statistics, workbook):
         monkeypatch.setattr(reader, "PART_ROWS", 5)
 
 
@@ -454,7 +454,7 @@ def test_a_long_cell_that_nobody_asks_for_is_not_seen(tmp_path, place, n_bytes):
 
 
 def test_rows_that_were_handed_over_are_not_handed_over_again_where_blocks_grow(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "PART_BYTES", 100)
+    monkeypatch.setattr(text_files, "PART_BYTES", 100)
     write_text(tmp_path / "t.csv", [[*LINES[0][:4], place, "w" * 40 * (place % 90), "yes", ODD] for place in range(400)])
     assert column_of(tmp_path / "t.csv", "id") == [str(place) for place in range(400)]
 
@@ -462,14 +462,14 @@ def test_rows_that_were_handed_over_are_not_handed_over_again_where_blocks_grow(
 def test_where_a_block_ends_does_not_change_a_cell(tmp_path, monkeypatch):
     write_text(tmp_path / "t.csv", [[1, b'"a\r\nb"', 1, "", "p", "note", "yes", ODD]] * 40, end="\r\n")
     for n_bytes in range(64, 96):
-        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
+        monkeypatch.setattr(text_files, "PART_BYTES", n_bytes)
         assert column_of(tmp_path / "t.csv", "c") == ["a\r\nb"] * 40
 
 
 def test_codes_of_a_record_do_not_depend_on_the_part_it_is_read_in(tmp_path, monkeypatch):
     found = []
     for n_bytes in (40, 280, 40_000):
-        monkeypatch.setattr(delimited, "PART_BYTES", n_bytes)
+        monkeypatch.setattr(text_files, "PART_BYTES", n_bytes)
         found.append(WAYS["plain"].read(tmp_path, WAYS["plain"].rows))
     assert found[0] == found[1] == found[2]
 

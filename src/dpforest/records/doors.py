@@ -21,12 +21,10 @@ from dpforest.records.source import Asked, Progress, Source, check_types, in_pla
 from dpforest.records.sources.addresses import SERVERS, Address
 from dpforest.records.sources.arrow import ARROW, ArrowFile
 from dpforest.records.sources.cells import TextTable
-from dpforest.records.sources.delimited import Delimited
 from dpforest.records.sources.excel import WORKBOOKS, Workbook
-from dpforest.records.sources.json_lines import JSON_LINES, JsonLines
-from dpforest.records.sources.packed import ending
 from dpforest.records.sources.parquet import PARQUET, ParquetTable, is_parquet, types_of
 from dpforest.records.sources.statistics import READERS, Statistics
+from dpforest.records.sources.text_files import JSON_LINES, Delimited, JsonLines, ending
 from dpforest.records.vault import Vault
 from dpforest.schema import Format, Schema
 
@@ -63,12 +61,12 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if kind != path.suffix.lower() and kind in (*WORKBOOKS, *ARROW, *READERS, *PARQUET):
         raise TableError(f"{path} is packed, and a file of the kind {kind} is not read so. Unpack it.")
     if kind in WORKBOOKS:
-        return TextTable(Workbook(path, sheet or None, format), format)
+        return Workbook(path, format, sheet or None)
     if kind in JSON_LINES:
-        return TextTable(JsonLines(path, format), format)
+        return JsonLines(path, format)
     if kind in ARROW or kind in READERS:
         return ArrowFile(path) if kind in ARROW else Statistics(path)
-    return TextTable(Delimited(path, format, names_lines), format)
+    return Delimited(path, format, names_lines)
 
 
 def _of_object(table: Any) -> Source:
@@ -81,7 +79,7 @@ def _of_object(table: Any) -> Source:
 
 def hint(reader: Source) -> str:
     """How a text file was read, and what to try if columns are not there; "" for a table that has types."""
-    return reader.cells.hint() if isinstance(reader, TextTable) else ""
+    return reader.hint() if isinstance(reader, TextTable) else ""
 
 
 def format_of(reader: Source) -> Format:

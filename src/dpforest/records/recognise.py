@@ -19,8 +19,7 @@ import pyarrow as pa
 from dpforest.records.doors import open_source
 from dpforest.records.source import Source
 from dpforest.records.sources.cells import TextTable
-from dpforest.records.sources.delimited import SEPARATORS, Delimited
-from dpforest.records.sources.packed import in_utf_8, unpacked
+from dpforest.records.sources.text_files import SEPARATORS, Delimited, unpacked
 from dpforest.records.text import MOSTLY, known_seconds, read_numbers, without_words
 from dpforest.schema import ALWAYS_MISSING, Format
 from dpforest.schema.words import is_id_name
@@ -54,10 +53,9 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     reader = open_source(address, format)
     if not isinstance(reader, TextTable):
         return format
-    if isinstance(reader.cells, Delimited):
-        path = reader.cells.path
-        format = settle(replace(format, encoding=_encoding(path)))
-        format = settle(replace(format, separator=_separator(path, format.encoding)))
+    if isinstance(reader, Delimited):
+        format = settle(replace(format, encoding=_encoding(reader.path)))
+        format = settle(replace(format, separator=_separator(reader.path, format.encoding)))
     rows = open_source(address, format, names_lines=True)
     assert isinstance(rows, TextTable)
     first = rows.first_rows()
@@ -118,8 +116,8 @@ def _separator(path: Path, encoding: str) -> str:
         return ","
 
     def score(separator: str) -> tuple[float, int]:
-        with unpacked(path) as (stream, _):
-            text = io.TextIOWrapper(in_utf_8(stream, encoding), "latin-1", newline="")
+        with unpacked(path, encoding) as (stream, _):
+            text = io.TextIOWrapper(stream, "latin-1", newline="")
             try:
                 rows = [row for row in islice(csv.reader(text, delimiter=separator), SAMPLE_ROWS) if row]
             except csv.Error:

@@ -211,9 +211,3 @@ def each_once(names: list[str], where: object) -> list[str]:
     if twice is not None:
         raise TableError(f"{where} has two columns called {twice!r}. Rename one of them.")
     return names
-
-
-def lacking_column(wanted: list[str], given: list[str], where: object) -> str | None:
-    """An error about the first wanted column that is not there; None if all are."""
-    lacking = next((name for name in wanted if name not in given), None)
-    return None if lacking is None else f"Column {lacking!r} is missing from {where}; it has {', '.join(given)}."

@@ -20,7 +20,7 @@ from dpforest.errors import MissingExtraError, TableError
 from dpforest.records.doors import open_source
 from dpforest.records.source import Asked, joined
 from dpforest.records.sources import excel as workbook
-from dpforest.records.sources import json_lines, statistics
+from dpforest.records.sources import statistics, text_files
 from dpforest.records.sources.arrow import ArrowFile
 from dpforest.records.sources.cells import cell_text
 from dpforest.schema import Format
@@ -190,7 +190,7 @@ no json at all
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson", "t.jsonl.gz"])
 def test_a_json_line_is_a_record_whatever_stands_in_it(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(json_lines, "PART_ROWS", 3)
+    monkeypatch.setattr(text_files, "PART_ROWS", 3)
     (tmp_path / name).write_bytes(gzip.compress(JSON) if name.endswith("gz") else JSON)
     features = {"x": Numeric(), "c": Categorical(), "t": Categorical([False, True]), "late": Categorical()}
     found = read(tmp_path / name, features).features

@@ -12,7 +12,7 @@ from dpforest import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.errors import TableError
 from dpforest.records.doors import open_source
 from dpforest.records.source import Asked, joined
-from dpforest.records.sources import delimited
+from dpforest.records.sources import text_files
 from dpforest.schema import Format
 
 INF = float("inf")
@@ -53,7 +53,7 @@ ENCODINGS = ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "windows-1252", "latin
 
 @pytest.mark.parametrize(("separator", "encoding", "block"), pairwise([",", ";", "\t", "|"], ENCODINGS, [37, 1 << 20]))
 def test_cells_are_the_same_in_every_encoding_and_with_every_separator(tmp_path, monkeypatch, separator, encoding, block):
-    monkeypatch.setattr(delimited, "PART_BYTES", block)
+    monkeypatch.setattr(text_files, "PART_BYTES", block)
     words = ["é", "Straße", 'say "yes"', "two\nlines", "two\r\nlines", f"a{separator}b", " ", "1,5"] * 9
     quoted = ['"' + word.replace('"', '""') + '"' for word in words]
     text = f"größe{separator}n\r\n" + "".join(f"{word}{separator}{n}\r\n" for n, word in enumerate(quoted))

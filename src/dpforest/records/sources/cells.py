@@ -1,10 +1,12 @@
 """The reader of tables whose cells are text, in whatever kind of file: the schema says what a cell is. Sees rows."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,44 +19,26 @@ from dpforest.schema import Format
 DRAFT_ROWS = 1000
 
 
-class TextCells(Protocol):
-    """The cells of a file, as text."""
-
-    has_names: ClassVar[bool]  # which no record decides on
-
-    def names(self) -> list[str]: ...
-
-    def lacks(self, wanted: list[str]) -> str | None:
-        """An error about a wanted column that is not there, with a hint; None if all are there."""
-        ...
-
-    def hint(self) -> str:
-        """How the file was read, and what to try if columns are not there."""
-        ...
-
-    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
-        """Some rows of some columns at a time, as text; null where a cell is empty."""
-        ...
-
-
 @dataclass(frozen=True)
 class TextTable(Source):
     """A file of text cells, read by the declared format."""
 
-    cells: TextCells
+    path: Path
     format: Format
     typed = False
 
-    def names(self) -> list[str]:
-        return self.cells.names()
+    @abstractmethod
+    def hint(self) -> str:
+        """How the file was read, and what to try if columns are not there."""
 
-    def public_names(self) -> list[str] | None:
-        return self.names() if self.cells.has_names else None
+    @abstractmethod
+    def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
+        """Some rows of some columns at a time, as text; null where a cell is empty."""
 
     def first_rows(self) -> pa.Table:
         """Some rows as text, for a draft."""
         names = self.names()
-        first = next(self.cells.batches(names, lambda share: None), None)
+        first = next(self.batches(names, lambda share: None), None)
         return _text(names).empty_table() if first is None else pa.Table.from_batches([first.slice(0, DRAFT_ROWS)])
 
     def kinds(self) -> dict[str, str]:
@@ -66,8 +50,11 @@ class TextTable(Source):
         return self.names()
 
     def empty(self, asked: Asked) -> Chunk:
-        if (lacking := self.cells.lacks(asked.columns)) is not None:
-            raise TableError(lacking)
+        given = self.public_names()
+        lacking = next((name for name in asked.columns if given is not None and name not in given), None)
+        if lacking is not None:
+            names = ", ".join(given or ())
+            raise TableError(f"Column {lacking!r} is missing from {self.path}; it has {names}. {self.hint()}")
         return self._chunk(asked, _text(asked.columns).empty_table())
 
     def _chunk(self, asked: Asked, rows: pa.Table) -> Chunk:
@@ -77,7 +64,7 @@ class TextTable(Source):
         """Some rows at a time, with numbers where the schema has numbers; see ``Source``."""
         nothing, is_empty = self.empty(asked), True
         with telling(progress) as tell:
-            for batch in self.cells.batches(asked.columns, tell):
+            for batch in self.batches(asked.columns, tell):
                 is_empty = False
                 yield self._chunk(asked, pa.Table.from_batches([batch]))
         if is_empty:

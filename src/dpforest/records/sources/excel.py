@@ -16,16 +16,15 @@ from datetime import datetime, time, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
-from dpforest.records.source import Tell, each_once, lacking_column
-from dpforest.records.sources.cells import cell_text, text_column
-from dpforest.schema import Format
+from dpforest.records.source import Tell, each_once
+from dpforest.records.sources.cells import TextTable, cell_text, text_column
 
 XLSX = (".xlsx", ".xlsm")
 WORKBOOKS = (*XLSX, ".xlsb", ".xls", ".ods")
@@ -50,45 +49,45 @@ MOST_DIGITS = 10  # of a place in a list
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x(?P<hex>[0-9a-fA-F]{1,40})|(?P<digits>[0-9]{1,40}));")
 LONGEST_REFERENCE = 48
 
-Row = dict[int, Any]
+Row = dict[int, Any]  # the values of a row that has any, by the places of their columns
+Sheets = dict[str, Callable[[], Iterator[Row]]]  # the rows of each sheet, by its name
+
+
+@contextmanager
+def _opened_xlsx(path: Path) -> Iterator[Sheets]:
+    with zipfile.ZipFile(path) as archive:
+        ((_, book),) = [each for each in _related(archive, "").values() if each[0] == "officeDocument"]
+        related = _related(archive, book)
+        places: dict[str, str] = dict(related.values())
+        sheets: dict[str, str] = {}
+        settings: dict[str, str] = {}
+        for element in _parsed(archive, book).iter():
+            if _name(element) == "sheet":
+                kind, place = related[next(value for key, value in element.items() if key.endswith("}id"))]
+                sheets |= {str(element.get("name")): place} if kind == "worksheet" else {}
+            elif _name(element) == "workbookPr":
+                settings = dict(element.items())
+        xlsx = Xlsx(
+            archive,
+            _shared_texts(archive, places["sharedStrings"]) if "sharedStrings" in places else [],
+            _kinds(_parsed(archive, places["styles"])) if "styles" in places else [],
+            settings.get("date1904") in ("1", "true"),
+        )
+        yield {name: partial(xlsx.rows, place) for name, place in sheets.items()}
 
 
 @dataclass(frozen=True)
 class Xlsx:
-    """An open workbook: the places of its sheets by name, and what all of them share."""
+    """An open workbook, with what all of its sheets share."""
 
     archive: zipfile.ZipFile
-    sheets: dict[str, str]
     texts: list[str]
     kinds: list[str]  # of each style of cells: "number", "date" or "duration"
     since_1904: bool
 
-    @classmethod
-    @contextmanager
-    def opened(cls, path: Path) -> Iterator["Xlsx"]:
-        with zipfile.ZipFile(path) as archive:
-            ((_, book),) = [each for each in _related(archive, "").values() if each[0] == "officeDocument"]
-            related = _related(archive, book)
-            places: dict[str, str] = dict(related.values())
-            sheets: dict[str, str] = {}
-            settings: dict[str, str] = {}
-            for element in _parsed(archive, book).iter():
-                if _name(element) == "sheet":
-                    kind, place = related[next(value for key, value in element.items() if key.endswith("}id"))]
-                    sheets |= {str(element.get("name")): place} if kind == "worksheet" else {}
-                elif _name(element) == "workbookPr":
-                    settings = dict(element.items())
-            yield cls(
-                archive,
-                sheets,
-                _shared_texts(archive, places["sharedStrings"]) if "sharedStrings" in places else [],
-                _kinds(_parsed(archive, places["styles"])) if "styles" in places else [],
-                settings.get("date1904") in ("1", "true"),
-            )
-
-    def rows(self, sheet: str) -> Iterator[Row]:
-        """The values of each row that has any, by the places of their columns."""
-        with _entry(self.archive, self.sheets[sheet]) as stream:
+    def rows(self, file: str) -> Iterator[Row]:
+        """The rows of the sheet in a file of the archive."""
+        with _entry(self.archive, file) as stream:
             for element in _each(stream, "row"):
                 row: Row = {}
                 place = -1
@@ -240,57 +239,67 @@ def _place(letters: str) -> int:
     return place - 1
 
 
+@contextmanager
+def _opened_other(path: Path) -> Iterator[Sheets]:
+    """The sheets of a workbook of another kind than .xlsx."""
+    try:
+        import python_calamine as calamine
+    except ImportError:
+        raise MissingExtraError(f"A workbook of the kind {path.suffix}", "excel") from None
+
+    def rows(name: str) -> Iterator[Row]:
+        for cells in workbook.get_sheet_by_name(name).iter_rows():
+            row = {place: cell for place, cell in enumerate(cells) if cell not in (None, "")}
+            if row:
+                yield row
+
+    with calamine.load_workbook(path) as workbook:
+        yield {name: partial(rows, name) for name in workbook.sheet_names}
+
+
 @dataclass(frozen=True)
-class Workbook:
+class Workbook(TextTable):
     """The cells of a sheet, the first one if none is named. Its first row has the names; columns without one are not read.
 
     Cells with an error, such as #N/A, are missing, and a row without any value is no record.
     """
 
-    path: Path
-    sheet: str | None
-    format: Format
-    has_names: ClassVar[bool] = True
+    sheet: str | None = None
 
     def names(self) -> list[str]:
-        with self._opened() as sheet:
-            return each_once(list(self._places(sheet)), self.path)
-
-    def lacks(self, wanted: list[str]) -> str | None:
-        lacking = lacking_column(wanted, self.names(), self.path)
-        return None if lacking is None else f"{lacking} {self.hint()}"
+        with self._opened() as (_, rows):
+            return each_once(list(self._places(rows)), self.path)
 
     def hint(self) -> str:
-        with self._opened() as sheet:
-            return f"The sheet {sheet.name!r} was read; another one is named as {self.path}::SHEET."
+        with self._opened() as (name, _):
+            return f"The sheet {name!r} was read; another one is named as {self.path}::SHEET."
 
     def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
-        with self._opened() as sheet:
-            places, rows = self._places(sheet), sheet.rows()
-            next(rows, None)
+        with self._opened() as (_, rows):
+            places = self._places(rows)
             while part := list(islice(rows, PART_ROWS)):
                 cells = ([row.get(places[name]) for row in part] for name in wanted)
                 columns = [text_column(column, self.format.decimal) for column in cells]
                 yield pa.RecordBatch.from_arrays(columns, wanted)
 
-    def _places(self, sheet: "_Sheet") -> dict[str, int]:
-        """The place of each column that has a name, by its name."""
-        first: Row = next(sheet.rows(), {})
+    def _places(self, rows: Iterator[Row]) -> dict[str, int]:
+        """The place of each column that has a name, by its name, from the first row."""
+        first: Row = next(rows, {})
         names = {place: (cell_text(cell) or b"").decode("utf-8", "replace").strip() for place, cell in first.items()}
         each_once([name for name in names.values() if name], self.path)
         return {name: place for place, name in sorted(names.items()) if name}
 
     @contextmanager
-    def _opened(self) -> Iterator["_Sheet"]:
+    def _opened(self) -> Iterator[tuple[str, Iterator[Row]]]:
+        """The name of the sheet that is read, and its rows."""
         if not self.path.is_file():
             raise TableError(f"There is no file {self.path}.")
         try:
-            with (Xlsx.opened if self.path.suffix.lower() in XLSX else _Other.opened)(self.path) as book:
-                sheets = list(book.sheets)
-                name = self.sheet if self.sheet is not None else sheets[0]
+            with (_opened_xlsx if self.path.suffix.lower() in XLSX else _opened_other)(self.path) as sheets:
+                name = self.sheet if self.sheet is not None else next(iter(sheets))
                 if name not in sheets:
                     raise TableError(f"{self.path} has no sheet {name!r}; it has {', '.join(map(repr, sheets))}.")
-                yield _Sheet(name, partial(book.rows, name))
+                yield name, sheets[name]()
         except DPForestError:
             raise
         # Errors of several libraries, whose own messages could quote a cell; what panics in Rust is no ``Exception``.
@@ -298,33 +307,3 @@ class Workbook:
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise TableError(f"{self.path} cannot be read as a workbook: it is damaged, or needs a password.") from None
-
-
-@dataclass(frozen=True)
-class _Sheet:
-    name: str
-    rows: Callable[[], Iterator[Row]]
-
-
-@dataclass(frozen=True)
-class _Other:
-    """An open workbook of another kind than .xlsx; its sheets by name."""
-
-    sheets: dict[str, Any]
-
-    @classmethod
-    @contextmanager
-    def opened(cls, path: Path) -> Iterator["_Other"]:
-        try:
-            import python_calamine as calamine
-        except ImportError:
-            raise MissingExtraError(f"A workbook of the kind {path.suffix}", "excel") from None
-        with calamine.load_workbook(path) as workbook:
-            yield cls({name: partial(workbook.get_sheet_by_name, name) for name in workbook.sheet_names})
-
-    def rows(self, name: str) -> Iterator[Row]:
-        """The values of each row that has any, by the places of their columns."""
-        for cells in self.sheets[name]().iter_rows():
-            row = {place: cell for place, cell in enumerate(cells) if cell not in (None, "")}
-            if row:
-                yield row
