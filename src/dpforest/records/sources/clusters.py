@@ -19,16 +19,14 @@ from dpforest.mechanisms.exact import draw_below
 from dpforest.records.batch import Batch, Wanted
 from dpforest.records.categories import PLACES, category_codes, to_texts
 from dpforest.records.coins import draw_kept
-from dpforest.records.columns import to_numbers
+from dpforest.records.columns import require_columns, to_numbers
 from dpforest.records.dates import NO_DATE, to_seconds
-from dpforest.records.people import distinct_ids, number_persons
+from dpforest.records.people import check_id_column, distinct_ids, number_persons
 from dpforest.records.scan import Elsewhere, Held, Pieces, Receive, Work
 from dpforest.records.source import Progress
+from dpforest.records.sources.cells import NO_TEXT
 from dpforest.records.sources.tasks import Failure
-from dpforest.schema import Categorical, Classes, Date, Feature
-
-# No text in UTF-8 has this byte, so it stands for a value that has no text, and is read as one.
-NO_TEXT = b"\xff"
+from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 
 Ids = tuple[list[Any], np.ndarray]  # see ``distinct_ids``
 
@@ -113,7 +111,6 @@ class ClusterTable(Elsewhere):
     """
 
     counts = works = True
-    names: list[str]  # of all columns
     engine: str
     whole = False  # whether only the table as a whole is known to stay the same, and its division into partitions is not
 
@@ -177,6 +174,16 @@ def asked(work: Work[T], number: int, batch: Batch) -> T:
 def delivered(wanted: Wanted, share: Fraction | None, key: bytes, number: int, batch: Batch) -> tuple[Any, Ids | None]:
     """The rows of a partition that a sample keeps, by coins of this partition; all rows without a share."""
     return pack(batch, wanted, None if share is None else draw_kept(batch.n_rows, share, KeyedEntropy(key, number)))
+
+
+def used_columns(frame: Any, schema: Schema, id_column: str | None) -> list[str]:
+    """The names of the columns of a dataframe that are read; raises ``TableError`` if one is not there."""
+    given, used = [str(name) for name in frame.columns], [*schema.features, schema.target.name]
+    require_columns(given, used, "the dataframe")
+    if id_column is not None:
+        check_id_column(id_column, given, schema, "the dataframe")
+        used.append(id_column)
+    return used
 
 
 def types_of(table: pa.Table) -> Types:

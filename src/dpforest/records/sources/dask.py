@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
 from dpforest.records.batch import Batch, Wanted, read_values
-from dpforest.records.columns import asking, column_kind, read_columns, read_target, require_columns, to_numbers
+from dpforest.records.columns import asking, column_kind, read_columns, read_target, to_numbers
 from dpforest.records.columns import read_values as values_of
 from dpforest.records.given import to_objects
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
 from dpforest.records.source import Asked, Progress, silent, telling
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of, used_columns
 from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, open_files
-from dpforest.records.sources.tasks import Failure, Packed, reporting
+from dpforest.records.sources.tasks import Failure, Packed
 from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.
@@ -38,9 +38,9 @@ class DaskTable(ClusterTable):
 
     engine = "Dask"
 
-    def __init__(self, names: list[str], client: Any, parts: Callable[[list[str]], list[Part]], progress: Progress) -> None:
+    def __init__(self, client: Any, parts: Callable[[list[str]], list[Part]], progress: Progress) -> None:
         super().__init__(progress)
-        self.names, self._client, self._parts = names, client, parts
+        self._client, self._parts = client, parts
 
     def answers(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
         """What workers answer, in the order of partitions."""
@@ -57,7 +57,6 @@ class DaskTable(ClusterTable):
                 tell(1 - len(futures) / len(tasks))
 
 
-@reporting
 def answer(number: int, read: Read, wanted: Wanted, task: Task, *given: Any) -> Answer:
     """What a task gives of a partition."""
     batch, types = read(wanted, *given)
@@ -76,12 +75,8 @@ def dask_table(
         return _table_of_files(os.fspath(table), schema, client, id_column, progress)
     if not all(hasattr(table, name) for name in ("to_delayed", "columns", "dtypes")):
         raise TableError(f"Expected a dask dataframe or the path of a Parquet folder, not {shown(table)}.")
-    given, used = [str(name) for name in table.columns], [*schema.features, schema.target.name]
-    require_columns(given, used, "the dataframe")
-    if id_column is not None:
-        check_id_column(id_column, given, schema, "the dataframe")
-        used.append(id_column)
-    names = {name: table.columns[given.index(name)] for name in used}
+    given = {str(name): name for name in table.columns}
+    names = {name: given[name] for name in used_columns(table, schema, id_column)}
     numeric = [name for name, part in schema.features.items() if isinstance(part, Numeric)]
     numeric += [schema.target.name] if isinstance(schema.target, Bounded) else []
     inexact = {name for name, own in names.items() if str(table.dtypes[own]) in INEXACT} - {*numeric}
@@ -90,7 +85,7 @@ def dask_table(
     def parts(wanted: list[str]) -> list[Part]:
         return [(declared.read, (frame,)) for frame in table[[names[name] for name in wanted]].to_delayed()]
 
-    return DaskTable(given, client, parts, progress)
+    return DaskTable(client, parts, progress)
 
 
 def _kinds(table: Any, names: dict[str, Any], schema: Schema, id_column: str | None) -> dict[str, str]:
@@ -164,7 +159,7 @@ def _table_of_files(path: str, schema: Schema, client: Any, id_column: str | Non
             read_ids(file.empty([id_column]).column(0))
     # A file need not have the same number on the disks of all machines.
     pieces = [piece for file in files for piece in _pieces(replace(file, stamp=file.stamp[:-1]))]
-    return DaskTable(files[0].names, client, lambda _: [(partial(read_file, piece), ()) for piece in pieces], progress)
+    return DaskTable(client, lambda _: [(partial(read_file, piece), ()) for piece in pieces], progress)
 
 
 def _pieces(file: File) -> list[File]:

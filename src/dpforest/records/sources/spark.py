@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from dpforest.errors import TableError, shown
 from dpforest.records.batch import Batch, Wanted
-from dpforest.records.columns import require_columns
-from dpforest.records.people import check_id_column, read_ids
+from dpforest.records.people import read_ids
 from dpforest.records.scan import MOST_HELD
 from dpforest.records.source import Progress, check_types, silent
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
-from dpforest.records.sources.tasks import Failure, Packed, reporting
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of, used_columns
+from dpforest.records.sources.tasks import Failure, Packed
 from dpforest.schema import Schema
 
 N_BYTES = 8  # of a number that travels
@@ -41,14 +40,15 @@ class SparkTable(ClusterTable):
     def __init__(self, frame: Any, types: pa.Schema, progress: Progress, works: bool = True) -> None:
         super().__init__(progress)
         self.works = works
-        self.names: list[str] = [str(name) for name in frame.columns]
         # By place: names may have dots, or differ by case alone, which Spark takes for the same.
-        self._frame, self._types = frame.toDF(*map(_own, range(len(self.names)))), types
+        places = [f"column{place}" for place in range(len(frame.columns))]
+        self._places = dict(zip(map(str, frame.columns), places, strict=True))
+        self._frame, self._types = frame.toDF(*places), types
 
     def answers(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
         """What workers answer, in the order of partitions."""
         types = pa.schema([self._types.field(name) for name in wanted.names])
-        frame = self._frame.select(*(_own(self.names.index(name)) for name in wanted.names))
+        frame = self._frame.select(*(self._places[name] for name in wanted.names))
         run = partial(run_partition, Packed(answer, wanted, types, task))
         self.progress("reading the table")  # of which Spark gives all answers at once
         answers = [pickle.loads(payload) for payload in _payloads(frame.mapInArrow(run, "payload binary"))]
@@ -64,10 +64,6 @@ def _payloads(frame: Any) -> list[Any]:
     return [payload.as_buffer() for payload in frame.toArrow().column(0)]
 
 
-def _own(index: int) -> str:
-    return f"column{index}"
-
-
 def run_partition(task: Packed, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One row, with what a task gives of the partition, pickled."""
     from pyspark import TaskContext
@@ -77,7 +73,6 @@ def run_partition(task: Packed, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], ["payload"])
 
 
-@reporting
 def answer(wanted: Wanted, types: pa.Schema, task: Task, number: int, batches: Iterable[pa.RecordBatch]) -> Answer:
     """What a task gives of a partition."""
     tables = [pa.Table.from_batches([batch]).rename_columns(types.names) for batch in batches]
@@ -90,17 +85,12 @@ def spark_table(frame: Any, schema: Schema, id_column: str | None = None, progre
     """A dataframe of Spark (3.5 or later), checked to have the columns and types of the schema; no row is read."""
     if not all(hasattr(frame, name) for name in ("mapInArrow", "toDF", "dtypes")):
         raise TableError(f"Expected a dataframe of Spark, not {shown(frame)}.")
-    given, used = [str(name) for name in frame.columns], [*schema.features, schema.target.name]
-    require_columns(given, used, "the dataframe")
-    if id_column is not None:
-        check_id_column(id_column, given, schema, "the dataframe")
-        used.append(id_column)
     declared = dict(frame.dtypes)
-    types = pa.schema([(name, _in_arrow(name, declared[name])) for name in used])
+    types = pa.schema([(name, _in_arrow(name, declared[name])) for name in used_columns(frame, schema, id_column)])
     check_types(types, schema, True, "The dataframe")
     if id_column is not None:
         read_ids(types.empty_table().column(id_column))
-    is_small = schema.n_rows is not None and schema.n_rows * len(used) * N_BYTES <= MOST_HELD
+    is_small = schema.n_rows is not None and schema.n_rows * len(types) * N_BYTES <= MOST_HELD
     return SparkTable(frame, types, progress, works=not is_small)
 
 
