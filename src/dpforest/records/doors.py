@@ -45,9 +45,9 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
         return _of_object(table)
     if is_database(address):
-        from dpforest.records.sources.database import DatabaseTable
+        from dpforest.records.sources.engines import table_at
 
-        return DatabaseTable.at(str(address))
+        return table_at(str(address))
     name, _, sheet = str(address).partition("::")
     path, kind = Path(name), ending(Path(name))
     try:
@@ -72,7 +72,7 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
 def _of_object(table: Any) -> Source:
     """The source of an object that holds a table."""
     from dpforest.records.sources.arrow import ArrowStream
-    from dpforest.records.sources.database import database_source
+    from dpforest.records.sources.engines import database_source
 
     return database_source(table) or ArrowStream(table)
 

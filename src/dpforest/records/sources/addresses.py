@@ -85,7 +85,17 @@ class Address:
             raise ParameterError(
                 "Parquet files are read by their own path, not through DuckDB: give the file, or the folder of the files."
             )
-        check_named(self)
+        self.check_named()
+
+    def check_named(self) -> None:
+        """Raise ``ParameterError`` unless an address names a table."""
+        if not self.table:
+            raise ParameterError(f"The address names no table: '::TABLE' is missing. It has the form {FORMS}.")
+
+    @property
+    def place(self) -> str:
+        """The file or the server, as it may be shown."""
+        return self.path or f"database {self.database!r} at {self.account['host']}:{self.account['port']}"
 
     def __str__(self) -> str:
         """The address as it may be shown, without a password."""
@@ -111,12 +121,6 @@ def check_extra() -> None:
         raise MissingExtraError("A table in a database", "sql")
 
 
-def check_named(where: Address) -> None:
-    """Raise ``ParameterError`` unless an address names a table."""
-    if not where.table:
-        raise ParameterError(f"The address names no table: '::TABLE' is missing. It has the form {FORMS}.")
-
-
 def places(table: str) -> list[tuple[str, ...]]:
     """Where a table of this name may be: under the whole name, or where there is a dot, in a schema."""
     schema, dot, name = table.partition(".")
@@ -136,8 +140,7 @@ def no_connection(where: Address) -> Iterator[None]:
         yield
     except Exception:
         raise TableError(
-            f"No connection to database {where.database!r} at {where.account['host']}:{where.account['port']}: wrong "
-            "address, name or password, or the server is down."
+            f"No connection to {where.place}: wrong address, name or password, or the server is down."
         ) from None
 
 

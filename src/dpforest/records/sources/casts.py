@@ -47,11 +47,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Item:
-    """An expression of a query, its type from the driver, and the ``final`` type for reading."""
+    """An expression of a query, its type from the driver, the ``final`` type for reading, and what is noted about it."""
 
     text: str
     arrow: pa.DataType
     final: pa.DataType | None = None
+    note: str = ""
 
 
 def identifier(name: str) -> str:

@@ -77,6 +77,8 @@ T = TypeVar("T")
 Types = dict[str, str]  # the type of each column that was read, by name
 # What a worker does with the batch of the partition of some number.
 Task = Callable[[int, Batch], Any]
+# What reads the wanted columns of a partition on a worker, and says of which types they are.
+Read = Callable[..., tuple[Batch, Types]]
 
 CHANGED = (
     "The table on the cluster changed while it was read: a part of it came with other rows or types than before. What was "
@@ -164,6 +166,12 @@ class ClusterTable(Elsewhere):
         n_before, known = self._noted.setdefault(number, (n_rows, {}))
         if n_rows != n_before or any(known.setdefault(name, type_) != type_ for name, type_ in types.items()):
             raise TableError(CHANGED)
+
+
+def answer(read: Read, wanted: Wanted, task: Task, number: int, *given: Any) -> Answer:
+    """What a worker gives of a partition; ``read`` and what is given for it say which rows that has."""
+    batch, types = read(wanted, *given)
+    return Answer(number, batch.n_rows, types, task(number, batch))
 
 
 def asked(work: Work[T], number: int, batch: Batch) -> T:

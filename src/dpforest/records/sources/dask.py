@@ -19,7 +19,7 @@ from dpforest.records.given import to_objects
 from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
 from dpforest.records.source import Asked, Progress, silent, telling
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of, used_columns
+from dpforest.records.sources.clusters import Answer, ClusterTable, Read, Task, Types, answer, types_of, used_columns
 from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, open_files
 from dpforest.records.sources.tasks import Failure, Packed
 from dpforest.schema import Bounded, Numeric, Schema
@@ -28,9 +28,7 @@ from dpforest.schema import Bounded, Numeric, Schema
 PARTITION_ROWS = 1 << 19
 # Numbers of numpy: a partition in which one is missing has floats for whole numbers, and not for all of them from EXACT on.
 INEXACT, EXACT = ("int64", "uint64", "float64"), 1 << 53
-# What reads the wanted columns of a partition on a worker, and says of which types they are; and delayed values for it.
-Read = Callable[..., tuple[Batch, Types]]
-Part = tuple[Read, tuple[Any, ...]]
+Part = tuple[Read, tuple[Any, ...]]  # what reads a partition, and delayed values for it
 
 
 class DaskTable(ClusterTable):
@@ -47,7 +45,7 @@ class DaskTable(ClusterTable):
         from dask import delayed
 
         tasks = [
-            delayed(Packed(answer, number, read, wanted, task), pure=False)(*given)
+            delayed(Packed(answer, read, wanted, task), pure=False)(number, *given)
             for number, (read, given) in enumerate(self._parts(wanted.names))
         ]
         futures = self._client.compute(tasks)[::-1]
@@ -55,12 +53,6 @@ class DaskTable(ClusterTable):
             while futures:  # each result is freed on its worker when it is here
                 yield futures.pop().result()
                 tell(1 - len(futures) / len(tasks))
-
-
-def answer(number: int, read: Read, wanted: Wanted, task: Task, *given: Any) -> Answer:
-    """What a task gives of a partition."""
-    batch, types = read(wanted, *given)
-    return Answer(number, batch.n_rows, types, task(number, batch))
 
 
 def dask_table(

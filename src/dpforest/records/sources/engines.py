@@ -1,91 +1,24 @@
 """DuckDB, SQLite and PostgreSQL: columns by their types, expressions that drivers carry, and rows. Sees rows."""
 
 import codecs
-from collections.abc import Callable, Generator, Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
 from dpforest.errors import TableError
 from dpforest.records.columns import asking
-from dpforest.records.sources.addresses import Address, kind_of, places, refusing
-from dpforest.records.sources.casts import Column, Item, as_read, as_read_in_sqlite, beside, beside_in_sqlite, identifier
+from dpforest.records.sources.addresses import SECONDS_TO_CONNECT, SETTINGS, Address, check_extra, refusing, untried
+from dpforest.records.sources.casts import Column, Item, as_read_in_sqlite, beside_in_sqlite, identifier
 from dpforest.records.sources.cells import NO_TEXT
+from dpforest.records.sources.database import DatabaseTable
 from dpforest.schema import Feature, Target
-
-Found = TypeVar("Found")
-
-
-class Engine:
-    """A table of one engine, or a query there: how its columns are asked for, and its rows.
-
-    Attributes
-    ----------
-    engine
-        As Ibis calls it.
-    name
-        The file or server, as it may be shown.
-    """
-
-    engine: str
-    name: str
-    _connection: Any = None
-
-    def columns(self) -> list[Column]:
-        """The columns by their types, in the order of the table; no row is read."""
-        raise NotImplementedError
-
-    def read(self, column: Column, part: Feature | Target, longest: int) -> Item:
-        """The expression of a column that the schema declares."""
-        return as_read(column, part, self.engine, longest)
-
-    def beside(self, column: Column, longest: int) -> Item:
-        """The expression of another column."""
-        return beside(column, self.engine, longest)
-
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[Any, None, None]:
-        """The types of a query about the table, then its rows."""
-        raise NotImplementedError
-
-    def _run(self, query: str, fetch: Callable[[Any], Any] | None = None) -> Any:
-        with self._connection.cursor() as cursor:
-            cursor.execute(query)
-            return fetch(cursor) if fetch else None
-
-    def _all(self, query: str) -> list[Any]:
-        return list(self._run(query, lambda cursor: cursor.fetchall()))
-
-    def _names_of(self, query: str) -> list[str]:
-        return list(self._run(query, lambda cursor: cursor.fetch_arrow_table().schema.names))
-
-    def close(self) -> None:
-        """End the connection, if there is one."""
-        if self._connection is not None:
-            with suppress(Exception):
-                self._connection.close()
-            self._connection = None
-
-
-def source_of(where: Address, ask: Callable[[str], Found], there: Callable[[], Sequence[str]]) -> Found:
-    """What ``ask`` gives for the text that stands for the table behind FROM; raises ``TableError`` if it is not there."""
-    shown = where.path or f"database {where.database!r} at {where.account['host']}:{where.account['port']}"
-    if where.is_query:
-        with refusing(shown, "", there):
-            return ask(f"{where.table.rstrip()[:-1]}\n) AS asked")  # a comment may end the query
-    for place in places(where.table)[:-1]:
-        try:
-            return ask(".".join(map(identifier, place)))
-        except Exception as error:
-            if kind_of(error) != "table":
-                with refusing(shown, where.table, there):
-                    raise
-    with refusing(shown, where.table, there):
-        return ask(".".join(map(identifier, places(where.table)[-1])))
-
 
 SIZES = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 DUCK_CARRIED = {name: getattr(pa, f"int{bits}")() for name, bits in SIZES.items()}
@@ -95,23 +28,25 @@ DUCK_KINDS = {"HUGEINT": "decimal", "VARCHAR": "text", "DATE": "date", "TIMESTAM
 DUCK_KINDS |= dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "time")
 
 
-class Duck(Engine):
-    """A table of DuckDB. With ``relation`` that is asked, in the connection of whoever made it."""
+class Duck(DatabaseTable):
+    """A table of DuckDB, or a ``relation``, which is asked in the connection of whoever made it.
+
+    That has no transaction of ours, so its rows may be others the next time.
+    """
 
     engine = "duckdb"
 
-    def __init__(self, where: Address | None, relation: Any = None, connection: Any = None) -> None:
-        self._where, self._relation, self._connection = where, relation, connection
-        self.name = where.path if where else "The database"
-        if connection is not None:
-            connection.execute("BEGIN TRANSACTION READ ONLY")
+    def __init__(self, where: Address, relation: Any = None) -> None:
+        super().__init__()
+        self._where, self._relation, self.repeats = where, relation, relation is None
+        self.name = where.path or "The database"
 
-    def columns(self) -> list[Column]:
+    def _asked_columns(self) -> list[Column]:
         asked = self._asked()
         return [_duck_column(name, kind) for name, kind in zip(asked.columns, map(str, asked.types), strict=True)]
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
-        query = ", ".join(f"{item.text} AS {name}" for name, item in items.items())
+    def _stream(self, items: Sequence[Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
+        query = ", ".join(f"{item.text} AS c{place}" for place, item in enumerate(items))
         with self._asked().project(query).to_arrow_reader(n_rows) as reader:
             yield reader.schema
             yield from reader
@@ -121,10 +56,9 @@ class Duck(Engine):
             return self._relation
         if self._connection is None:
             self._connection = self._opened()
-        assert self._where is not None
-        return source_of(self._where, lambda place: self._connection.sql(f"SELECT * FROM {place}"), self._names)
+        return self._found(lambda place: self._connection.sql(f"SELECT * FROM {place}"), self._tables)
 
-    def _names(self) -> list[str]:
+    def _tables(self) -> list[str]:
         found = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
         return [name for (name,) in found]
 
@@ -162,30 +96,39 @@ HEADS = {pa.int64(): "0", pa.float64(): "0.0", pa.string(): "''"}
 LITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
 
 
-class Lite(Engine):
+class Lite(DatabaseTable):
     """A table of a file of SQLite, or a query there."""
 
     engine = "sqlite"
 
     def __init__(self, where: Address) -> None:
+        super().__init__()
         self._where, self.name = where, where.path
-        self._columns: list[Column] = []
 
-    def columns(self) -> list[Column]:
-        if self._connection is None:
-            self._open()
-        return self._columns
+    def _asked_columns(self) -> list[Column]:
+        import adbc_driver_sqlite.dbapi as driver
 
-    def read(self, column: Column, part: Feature | Target, longest: int) -> Item:
+        if not Path(self.name).is_file():  # SQLite would make it
+            raise TableError(f"There is no file {self.name}.")
+        try:
+            with refusing(self.name):
+                self._connection = driver.connect(f"file:{quote(str(Path(self.name).resolve()))}?mode=ro")
+                self._all("PRAGMA schema_version")
+            return self._found(self._columns_of, lambda: [name for (name,) in self._all(LITE_TABLES)])
+        except TableError:
+            self.close()
+            raise
+
+    def _read(self, column: Column, part: Feature | Target, longest: int) -> Item:
         return as_read_in_sqlite(column, part, longest)
 
-    def beside(self, column: Column, longest: int) -> Item:
+    def _beside(self, column: Column, longest: int) -> Item:
         return beside_in_sqlite(column, longest)
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
+    def _stream(self, items: Sequence[Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
         # The driver takes types from the first values that it meets, so a row without a record comes before all others.
-        head = ", ".join(f"{HEADS[item.arrow]} AS {name}" for name, item in items.items())
-        read = ", ".join(item.text for item in items.values())
+        head = ", ".join(f"{HEADS[item.arrow]} AS c{place}" for place, item in enumerate(items))
+        read = ", ".join(item.text for item in items)
         with self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(n_rows)})
             cursor.execute(f"SELECT 1 AS head, {head} UNION ALL SELECT 0, {read} FROM dpforest_asked")
@@ -198,20 +141,6 @@ class Lite(Engine):
                     yield batch.slice(int(is_first)).select(batch.schema.names[1:])
                     is_first = False
 
-    def _open(self) -> None:
-        import adbc_driver_sqlite.dbapi as driver
-
-        if not Path(self.name).is_file():  # SQLite would make it
-            raise TableError(f"There is no file {self.name}.")
-        with refusing(self.name):
-            self._connection = driver.connect(f"file:{quote(str(Path(self.name).resolve()))}?mode=ro")
-            self._all("PRAGMA schema_version")
-        try:
-            self._columns = source_of(self._where, self._columns_of, lambda: [name for (name,) in self._all(LITE_TABLES)])
-        except TableError:
-            self.close()
-            raise
-
     def _columns_of(self, place: str) -> list[Column]:
         """The columns of a table or query, which gets a name in this connection alone: so SQLite tells declared types."""
         names = self._names_of(f"SELECT * FROM {place} LIMIT 0")
@@ -219,7 +148,7 @@ class Lite(Engine):
             return [Column(name, "", "") for name in names]  # one that is there twice is refused by its name
         view = f"CREATE TEMP VIEW dpforest_asked AS SELECT * FROM {place}"
         for setting in ("PRAGMA temp_store = MEMORY", view, "PRAGMA query_only = ON"):
-            self._run(setting)
+            self._all(setting)
         return [_lite_column(*each) for each in self._all("SELECT name, type FROM pragma_table_info('dpforest_asked')")]
 
 
@@ -250,19 +179,20 @@ POSTGRES_TABLES = """SELECT CAST(table_name AS TEXT) FROM information_schema.tab
     WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"""
 
 
-class Postgres(Engine):
+class Postgres(DatabaseTable):
     """A table of PostgreSQL, or a query there."""
 
     engine = "postgres"
 
     def __init__(self, where: Address) -> None:
+        super().__init__()
         self._where, self._encoding, self._from = where, "", ""
-        self.name = f"database {where.database!r} at {where.account['host']}:{where.account['port']}"
+        self.name = where.place
 
-    def columns(self) -> list[Column]:
+    def _asked_columns(self) -> list[Column]:
         if self._connection is None:
             self._open()
-        names = source_of(self._where, self._names_in, lambda: [name for (name,) in self._all(POSTGRES_TABLES)])
+        names = self._found(self._names_in, lambda: [name for (name,) in self._all(POSTGRES_TABLES)])
         if len({*names}) < len(names):
             return [Column(name, "", "") for name in names]  # one that is there twice is refused by its name
         types: list[Any] = []
@@ -302,11 +232,11 @@ class Postgres(Engine):
         below = self._types({base for _, name, base, _ in found if name == ""})
         return {own: (name, shown) if name else below[base] for own, name, base, shown in found}
 
-    def read(self, column: Column, part: Feature | Target, longest: int) -> Item:
-        return self._as_bytes(super().read(column, part, longest))
+    def _read(self, column: Column, part: Feature | Target, longest: int) -> Item:
+        return self._as_bytes(super()._read(column, part, longest))
 
-    def beside(self, column: Column, longest: int) -> Item:
-        return self._as_bytes(super().beside(column, longest))
+    def _beside(self, column: Column, longest: int) -> Item:
+        return self._as_bytes(super()._beside(column, longest))
 
     def _as_bytes(self, item: Item) -> Item:
         """Texts of a database in another encoding than UTF-8 as their bytes, which fails for none, as a conversion would."""
@@ -314,9 +244,9 @@ class Postgres(Engine):
             return item
         return replace(item, text=f"CONVERT_TO({item.text}, CURRENT_SETTING('server_encoding'))", arrow=pa.binary())
 
-    def stream(self, items: Mapping[str, Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
+    def _stream(self, items: Sequence[Item], n_rows: int) -> Generator[pa.RecordBatch | pa.Schema, None, None]:
         decode = self._decoder()
-        query = ", ".join(f"{item.text} AS {name}" for name, item in items.items())
+        query = ", ".join(f"{item.text} AS c{place}" for place, item in enumerate(items))
         with self._connection.cursor() as cursor:
             size = str(n_rows * BYTES_OF_VALUE * (len(items) + 1))
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": size})
@@ -329,23 +259,18 @@ class Postgres(Engine):
     def _open(self) -> None:
         import adbc_driver_postgresql.dbapi as driver
 
-        account = self._where.account
-        user = ":".join(quote(account[key], safe="") for key in ("user", "password") if account[key])
-        host = account["host"] if ":" not in account["host"] else f"[{account['host']}]"
-        at = f"{host}:{account['port']}" if not host.startswith("/") else ""
-        address = f"postgresql://{user}{'@' if user else ''}{at}/{quote(self._where.database, safe='')}"
-        known = ("user", "password", "host", "port") if at else ("user", "password")
-        own = {key: value for key, value in account.items() if key not in known} | {"client_encoding": "UTF8"}
-        settings = "?" + "&".join(f"{key}={quote(str(value), safe='')}" for key, value in own.items())
+        account = {**self._where.account, "client_encoding": "UTF8"}
+        settings = urlencode({key: value for key, value in account.items() if value is not None}, quote_via=quote)
+        address = f"postgresql:///{quote(self._where.database, safe='')}?{settings}"
         with refusing(self.name):
-            self._connection = driver.connect(address + settings)
+            self._connection = driver.connect(address)
             self._begin()
             ((self._encoding,),) = self._all("SELECT CURRENT_SETTING('server_encoding')")
         self._decoder()
 
     def _begin(self) -> None:
         for setting in ("TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", *(f"LOCAL {each}" for each in PLAIN)):
-            self._run(f"SET {setting}")
+            self._all(f"SET {setting}")
 
     def _decoder(self) -> Callable[[bytes | None], bytes | None]:
         """A function that gives bytes of the database's encoding in UTF-8, and ``NO_TEXT`` for what is no text in it."""
@@ -376,3 +301,48 @@ def _postgres_column(name: str, known: str, shown: str) -> Column:
         kind = POSTGRES_KINDS.get(known) or ("real" if known.startswith("float") else "whole")
         return Column(name, kind, shown, POSTGRES_CARRIED[known])
     return Column(name, POSTGRES_KINDS.get(known, ""), "TIMESTAMP" if known == "timestamp" else shown)
+
+
+ENGINES: dict[str, Callable[[Address], DatabaseTable]] = {"duckdb": Duck, "postgres": Postgres, "sqlite": Lite}
+
+
+def table_at(address: str) -> DatabaseTable:
+    """The table at an address, which is read when it is asked for."""
+    check_extra()
+    where = Address.parse(address)
+    where.check_readable()
+    return ENGINES[where.engine](where)
+
+
+def database_source(table: Any) -> DatabaseTable | None:
+    """The source of a relation of DuckDB or a table of Ibis; None for any other object."""
+    duckdb, ibis = sys.modules.get("duckdb"), sys.modules.get("ibis")
+    if duckdb is not None and isinstance(table, duckdb.DuckDBPyRelation):
+        return Duck(Address("duckdb", ""), table)
+    if ibis is None or not isinstance(table, ibis.Table):
+        return None
+    check_extra()
+    with refusing("The database"):
+        backend = table.get_backend()
+        if backend.name not in ENGINES:
+            raise TableError(f"{untried(repr(backend.name))} Nothing was spent.")
+        text = str(backend.compile(table))
+        if backend.name == "duckdb":
+            backend._run_pre_execute_hooks(table)  # noqa: SLF001 - makes a table in memory known there
+            return Duck(Address("duckdb", ""), backend.con.sql(text))
+        if backend.name == "postgres":
+            return Postgres(_server_of(backend.con, f"({text})"))
+        file = next(file for _, name, file in backend.con.execute("PRAGMA database_list") if name == "main")
+    if not file:
+        raise TableError("A SQLite database in memory is seen by its own connection alone. Pass a DuckDB table, or a file.")
+    return Lite(Address("sqlite", f"({text})", path=file))
+
+
+def _server_of(connection: Any, query: str) -> Address:
+    """Where a connection of psycopg leads to, with its settings, and where it looks for tables."""
+    info, ((path,),) = connection.info, connection.execute("SHOW search_path").fetchall()
+    account = {"host": info.host or "localhost", "port": info.port, "user": info.user, "password": info.password}
+    account |= {key: value for key, value in info.get_parameters().items() if key in SETTINGS}
+    looks = "-c search_path=" + re.sub(r"([\\\s])", r"\\\1", path)
+    account |= {"connect_timeout": SECONDS_TO_CONNECT, "options": f"{account.get('options', '')} {looks}"}
+    return Address("postgres", query, database=info.dbname, account=account)

@@ -31,9 +31,8 @@ WORKBOOKS = (*XLSX, ".xlsb", ".xls", ".ods")
 PART_ROWS = 1 << 14
 
 
-# Numbers of the formats of dates and times that need not be declared, and of the one of durations.
-DATES = {*map(str, (*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))}
-DURATIONS = {"46"}
+# What cells stand for whose format need not be declared, by its number; all others of these are numbers.
+KNOWN = dict.fromkeys(map(str, (*range(14, 23), *range(27, 37), 45, 47, *range(50, 59))), "date") | {"46": "duration"}
 # In a declared format: what is shown as it stands, parts that count hours or so on beyond a day, and other brackets.
 SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.')
 COUNTING = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
@@ -217,11 +216,7 @@ def _kinds(styles: Element) -> list[str]:
     """What the numbers of cells of each style stand for."""
     declared = {each.get("numFmtId"): each.get("formatCode", "") for each in styles.iter() if _name(each) == "numFmt"}
     used = [xf.get("numFmtId", "0") for each in styles if _name(each) == "cellXfs" for xf in each]
-    return [_kind(declared[number]) if number in declared else _known_kind(number) for number in used]
-
-
-def _known_kind(number: str) -> str:
-    return "date" if number in DATES else "duration" if number in DURATIONS else "number"
+    return [_kind(declared[number]) if number in declared else KNOWN.get(number, "number") for number in used]
 
 
 def _kind(code: str) -> str:

@@ -146,10 +146,15 @@ def check_unchanged(files: list[File], path: str | Path | None = None) -> None:
 
 def types_of(path: str | Path) -> pa.Schema:
     """The names and types of the columns of the first file of a table, those of its folders last, as text."""
-    if not Path(path).exists():
-        raise TableError(f"There is no file {path}.")
+    check_is_there(Path(path))
     first = next(find_files(path))
     return first.empty(first.names).schema
+
+
+def check_is_there(path: Path) -> None:
+    """Raise ``TableError`` unless there is a file or a folder."""
+    if not path.exists():
+        raise TableError(f"There is no file {path}.")
 
 
 def folder_texts(path: str | Path) -> dict[str, pa.ChunkedArray]:
@@ -165,17 +170,12 @@ def _with_folders(fragment: dataset.ParquetFileFragment, path: str | Path) -> Fi
     values = values_of(folders)
     for own in fragment.physical_schema.names:
         if own in values:
-            raise TableError(in_both(own, path))
+            raise TableError(
+                f"Column {own!r} is in the Parquet files of {path} and in the names of their folders, {own}=…. Which of the "
+                "two is meant? Rename one of them."
+            )
     shown = os.path.join(root, *map(without_value, folders), name) if folders else fragment.path
     return File(fragment, shown, {key: pa.scalar(value, pa.string()) for key, value in values.items()})
-
-
-def in_both(name: str, path: str | Path) -> str:
-    """The refusal of a column that files and their folders both have."""
-    return (
-        f"Column {name!r} is in the Parquet files of {path} and in the names of their folders, {name}=…. Which of the two "
-        "is meant? Rename one of them."
-    )
 
 
 def values_of(folders: list[str]) -> dict[str, str | None]:
@@ -205,16 +205,6 @@ def read_texts(texts: pa.Table, schema: Schema) -> pa.Table:
     return texts
 
 
-def read_batches(files: list[File], names: list[str], n_rows: int) -> Iterator[pa.Table]:
-    """Tables of some columns, at most ``n_rows`` rows each, one after the other; each file is read with its own types.
-
-    A cast to the types of another file would fail, or change a value, because of a single record.
-    """
-    # Row group after row group: a scanner of the whole table would decode many of them ahead.
-    for group in row_groups(files):
-        yield from group.batches(names, n_rows)
-
-
 def row_groups(files: list[File]) -> Iterator[File]:
     """The row groups of all files, one after the other."""
     for file in files:
@@ -238,14 +228,13 @@ class ParquetTable(Source):
         return not self.guessed()
 
     def names(self) -> list[str]:
-        self._check_is_there()
         return each_once(list(types_of(self.path).names), self.path)
 
     def kinds(self) -> dict[str, str]:
         """The kind of each column by its type; of one that folders stand for a guess from their names."""
-        self.names()
-        texts = folder_texts(self.path)
-        kinds = {field.name: kind_of_type(field.type) for field in types_of(self.path)}
+        types, texts = types_of(self.path), folder_texts(self.path)
+        each_once(types.names, self.path)
+        kinds = {field.name: kind_of_type(field.type) for field in types}
         return kinds | {name: kind_of_texts(column, name, Format()) for name, column in texts.items()}
 
     def guessed(self) -> list[str]:
@@ -257,7 +246,7 @@ class ParquetTable(Source):
 
     def files(self, asked: Asked) -> list[File]:
         """The files, each of which was checked."""
-        self._check_is_there()
+        check_is_there(self.path)
         return open_files(self.path, asked)
 
     def chunks(self, asked: Asked, progress: Progress = silent) -> Iterator[Chunk]:
@@ -265,16 +254,15 @@ class ParquetTable(Source):
         wanted, files = asked.columns, self.files(asked)
         n_done, n_rows = 0, sum(file.n_rows for file in files)
         with telling(progress) as tell:
-            for rows in read_batches(files, wanted, PART_ROWS):
-                yield asked.chunk(rows)
-                n_done += rows.num_rows
-                tell(n_done / max(n_rows, 1))  # a file may declare less than it has
+            # Row group after row group: a scanner of the whole table would decode many of them ahead. A cast to the types of
+            # another file would fail, or change a value, because of a single record.
+            for group in row_groups(files):
+                for rows in group.batches(wanted, PART_ROWS):
+                    yield asked.chunk(rows)
+                    n_done += rows.num_rows
+                    tell(n_done / max(n_rows, 1))  # a file may declare less than it has
         if n_done == 0:
             yield asked.chunk(files[0].empty(wanted))
-
-    def _check_is_there(self) -> None:
-        if not self.path.exists():
-            raise TableError(f"There is no file {self.path}.")
 
 
 def is_parquet(path: Path) -> bool:

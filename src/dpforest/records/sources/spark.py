@@ -12,7 +12,7 @@ from dpforest.records.batch import Batch, Wanted
 from dpforest.records.people import read_ids
 from dpforest.records.scan import MOST_HELD
 from dpforest.records.source import Progress, check_types, silent
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of, used_columns
+from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, answer, types_of, used_columns
 from dpforest.records.sources.tasks import Failure, Packed
 from dpforest.schema import Schema
 
@@ -49,7 +49,7 @@ class SparkTable(ClusterTable):
         """What workers answer, in the order of partitions."""
         types = pa.schema([self._types.field(name) for name in wanted.names])
         frame = self._frame.select(*(self._places[name] for name in wanted.names))
-        run = partial(run_partition, Packed(answer, wanted, types, task))
+        run = partial(run_partition, Packed(answer, partial(read_partition, types), wanted, task))
         self.progress("reading the table")  # of which Spark gives all answers at once
         answers = [pickle.loads(payload) for payload in _payloads(frame.mapInArrow(run, "payload binary"))]
         # Failures first: they have no number.
@@ -73,12 +73,11 @@ def run_partition(task: Packed, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], ["payload"])
 
 
-def answer(wanted: Wanted, types: pa.Schema, task: Task, number: int, batches: Iterable[pa.RecordBatch]) -> Answer:
-    """What a task gives of a partition."""
+def read_partition(types: pa.Schema, wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> tuple[Batch, Types]:
+    """The wanted columns of a partition, and the names of their types; none of an empty one."""
     tables = [pa.Table.from_batches([batch]).rename_columns(types.names) for batch in batches]
     table = pa.concat_tables(tables) if tables else types.empty_table()
-    batch = Batch.of(table, wanted)
-    return Answer(number, batch.n_rows, types_of(table) if tables else {}, task(number, batch))
+    return Batch.of(table, wanted), types_of(table) if tables else {}
 
 
 def spark_table(frame: Any, schema: Schema, id_column: str | None = None, progress: Progress = silent) -> SparkTable:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpforest.errors import MissingExtraError, TableError
+from dpforest.records.columns import asking
 from dpforest.records.source import Tell, Typed
 from dpforest.records.sources.cells import NO_TEXT, cell_text
 from dpforest.records.text import is_number
@@ -209,21 +209,18 @@ class Statistics(Typed):
         coded = pa.array(values, pa.large_string()).dictionary_encode()
 
         def read(raw: str) -> bytes:
-            try:
-                text = raw.encode("latin-1").decode(self._encoding) if self._as_bytes else raw
-            except (UnicodeError, LookupError):
-                return NO_TEXT
+            text = raw.encode("latin-1").decode(self._encoding) if self._as_bytes else raw
             return labels.get(text, text).encode()
 
-        words = pa.array([read(raw) for raw in coded.dictionary.to_pylist()], pa.large_binary()).view(pa.large_string())
-        return pc.take(words, coded.indices)
+        words = pa.array(map(asking(read, NO_TEXT), coded.dictionary.to_pylist()), pa.large_binary())
+        return words.view(pa.large_string()).take(coded.indices)
 
     def _labels(self, numbers: np.ndarray, name: str) -> pa.Array:
         labels = self._head.variable_value_labels[name]
         values, inverse = np.unique(numbers, return_inverse=True)
         words = [None if value != value else labels.get(value) or cell_text(value) for value in values.tolist()]
         texts = pa.array([word.encode() if isinstance(word, str) else word for word in words], pa.binary()).view(pa.string())
-        return pc.take(texts, pa.array(inverse.reshape(-1)))
+        return texts.take(pa.array(inverse.reshape(-1)))
 
     @np.errstate(all="ignore")
     def _dates(self, numbers: np.ndarray, field: pa.Field) -> pa.Array:

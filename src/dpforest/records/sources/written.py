@@ -5,7 +5,7 @@ Everything is one transaction. A file of DuckDB that is also read from is opened
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.csv
 from dpforest.common.files import check_writable
 from dpforest.common.text import unlike
 from dpforest.errors import OutputError
-from dpforest.records.sources.addresses import Address, check_extra, check_named, no_connection
+from dpforest.records.sources.addresses import Address, check_extra, no_connection
 from dpforest.records.sources.casts import identifier, is_kept, quoted
 
 Write = Callable[[pa.Table], None]
@@ -35,42 +35,40 @@ def new_table(address: str, n_ids: int = 0) -> Iterator[Write]:
     """
     check_extra()
     where = Address.parse(address)
-    check_named(where)
+    where.check_named()
     if where.engine == "sqlite" or where.is_query:
         raise OutputError("Predictions are written to a new table of DuckDB or PostgreSQL, or to a file.")
-    with (_in_duckdb if where.engine == "duckdb" else _in_postgres)(where, n_ids) as write:
+    opened, insert = (_duckdb, _insert) if where.engine == "duckdb" else (_postgres, _copy)
+    is_made = False
+
+    def write(rows: pa.Table) -> None:
+        nonlocal is_made
+        ids = rows.column_names[:n_ids]
+        with _refusing(where):
+            insert(connection, table, rows, [*ids, *unlike(rows.column_names[n_ids:], ids)], is_made)
+            is_made = True
+
+    with opened(where) as connection:
+        table = _free_place(where, connection)
         yield write
+        with _refusing(where):
+            connection.commit()
 
 
 @contextmanager
-def _in_duckdb(where: Address, n_ids: int) -> Iterator[Write]:
+def _duckdb(where: Address) -> Iterator[Any]:
+    """A connection in a transaction; a file that was not there before is taken away if anything fails."""
     import duckdb
 
     path = check_writable(where.path)
-    is_new, is_done, is_made = not path.exists(), False, False
+    is_new, is_done = not path.exists(), False
     try:
         connection = duckdb.connect(str(path))
     except Exception:
         raise OutputError(f"{path} cannot be opened to write: it is no DuckDB file, or another program uses it.") from None
-
-    def write(rows: pa.Table) -> None:
-        nonlocal is_made
-        fields = zip(_names(rows, n_ids), rows.schema, strict=True)
-        read = ", ".join(f"{_cast(f'c{place}', own)} AS {identifier(name)}" for place, (name, own) in enumerate(fields))
-        with _refusing(where):
-            short = rows.rename_columns([f"c{place}" for place in range(rows.num_columns)])
-            chosen = connection.from_arrow(short).project(read)
-            if not is_made:
-                connection.execute(f"CREATE TABLE {table} ({_columns(zip(chosen.columns, chosen.types, strict=True))})")
-                is_made = True
-            chosen.insert_into(table)  # a statement INSERT would keep the rows in memory until the end
-
     try:
-        table = _free_place(where, lambda query: connection.execute(query).fetchall())
         connection.begin()
-        yield write
-        with _refusing(where):
-            connection.commit()
+        yield connection
         is_done = True
     finally:
         if not is_done:
@@ -82,39 +80,55 @@ def _in_duckdb(where: Address, n_ids: int) -> Iterator[Write]:
                 left.unlink(missing_ok=True)
 
 
+def _insert(connection: Any, table: str, rows: pa.Table, names: list[str], is_made: bool) -> None:
+    """Add rows to a table of DuckDB, which is made before the first."""
+    short = rows.rename_columns([f"c{place}" for place in range(rows.num_columns)])
+    columns = zip(short.schema, names, strict=True)
+    chosen = connection.from_arrow(short).project(
+        ", ".join(f"{_cast(own.name, own)} AS {identifier(n)}" for own, n in columns)
+    )
+    if not is_made:
+        connection.execute(f"CREATE TABLE {table} ({_columns(chosen.columns, chosen.types)})")
+    chosen.insert_into(table)  # a statement INSERT would keep the rows in memory until the end
+
+
 @contextmanager
-def _in_postgres(where: Address, n_ids: int) -> Iterator[Write]:
+def _postgres(where: Address) -> Iterator[Any]:
+    """A connection in a transaction: what was not committed at its end is gone."""
     import psycopg
 
     with no_connection(where):
         connection = psycopg.connect(**where.account, dbname=where.database)
-    is_made = False
-
-    def write(rows: pa.Table) -> None:
-        nonlocal is_made
-        with _refusing(where), connection.cursor() as cursor:
-            if not is_made:
-                kinds = zip(_names(rows, n_ids), map(_type, rows.schema), strict=True)
-                cursor.execute(f"CREATE TABLE {table} ({_columns(kinds)})")
-                is_made = True
-            with cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy:
-                copy.write(_as_csv(rows))
-
-    try:
-        table = _free_place(where, lambda query: connection.execute(query).fetchall())
-        yield write
-        with _refusing(where):
-            connection.commit()
-    finally:
-        connection.close()  # what was not committed is gone
+    with closing(connection):
+        yield connection
 
 
-def _free_place(where: Address, run: Callable[[str], list[Any]]) -> str:
+def _copy(connection: Any, table: str, rows: pa.Table, names: list[str], is_made: bool) -> None:
+    """Add rows to a table of PostgreSQL, which is made before the first."""
+    content = io.BytesIO()
+    # As PostgreSQL reads them: nothing between commas is null, two quotes are an empty text.
+    pyarrow.csv.write_csv(rows, content, pyarrow.csv.WriteOptions(include_header=False))
+    with connection.cursor() as cursor:
+        if not is_made:
+            cursor.execute(f"CREATE TABLE {table} ({_columns(names, map(_type, rows.schema))})")
+        with cursor.copy(f"COPY {table} FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy:
+            copy.write(content.getvalue())
+
+
+def _columns(names: Iterable[str], kinds: Iterable[Any]) -> str:
+    return ", ".join(f"{identifier(name)} {kind}" for name, kind in zip(names, kinds, strict=True))
+
+
+def _free_place(where: Address, connection: Any) -> str:
     """The name of the new table as SQL, with a schema where what stands before its dot is one.
 
     Raises ``OutputError`` if there is such a table.
     """
     schema, dot, name = where.table.partition(".")
+
+    def run(query: str) -> list[Any]:
+        return list(connection.execute(query).fetchall())
+
     with _refusing(where):
         named = f"catalog_name = current_database() AND schema_name = {quoted(schema, where.engine)}"
         if not dot or not run(f"SELECT 1 FROM information_schema.schemata WHERE {named}"):
@@ -140,15 +154,6 @@ def _refusing(where: Address) -> Iterator[None]:
         ) from None
 
 
-def _names(rows: pa.Table, n_ids: int) -> list[str]:
-    ids = rows.column_names[:n_ids]
-    return [*ids, *unlike(rows.column_names[n_ids:], ids)]
-
-
-def _columns(kinds: Iterable[tuple[str, Any]]) -> str:
-    return ", ".join(f"{identifier(name)} {kind}" for name, kind in kinds)
-
-
 def _kept_type(field: pa.Field, engine: str) -> str:
     """The type that a column of text had in a table of the same engine; "" if none is known.
 
@@ -165,10 +170,3 @@ def _cast(column: str, field: pa.Field) -> str:
 
 def _type(field: pa.Field) -> str:
     return _kept_type(field, "postgres") or TYPES.get(str(field.type), "text")
-
-
-def _as_csv(rows: pa.Table) -> bytes:
-    """Rows as PostgreSQL reads them: nothing between commas is null, two quotes are an empty text."""
-    content = io.BytesIO()
-    pyarrow.csv.write_csv(rows, content, pyarrow.csv.WriteOptions(include_header=False))
-    return content.getvalue()
