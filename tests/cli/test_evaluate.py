@@ -13,7 +13,7 @@ from tests.cli.command import FEATURES, done, run, write_people
 from dpforest import Budget, Classes, DPForestClassifier, Schema
 from dpforest.errors import OutputError, ParameterError, TableError
 from dpforest.evaluation import evaluate_privately
-from dpforest.records.sources import parquet
+from dpforest.records.sources import arrow
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_charged(folder, wrong)
 
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet", "duckdb:///t.ddb::visits"])
 def test_of_each_person_at_most_so_many_rows_are_counted_and_persons_pay(folder, monkeypatch, table):
-    monkeypatch.setattr(parquet, "PART_ROWS", 16)
+    monkeypatch.setattr(arrow, "PART_ROWS", 16)
     with duckdb.connect("t.ddb") as connection:
         connection.execute("CREATE TABLE visits AS SELECT * FROM 't.parquet'")
     people = ["--groups", "person", "--max-rows-per-person", 2]

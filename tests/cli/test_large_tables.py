@@ -24,7 +24,7 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.records.counter import MemoryCounter
 from dpforest.records.scan import Pieces
 from dpforest.records.source import Asked
-from dpforest.records.sources import parquet, text_files
+from dpforest.records.sources import arrow, text_files
 
 pytestmark = pytest.mark.slow
 
@@ -133,14 +133,14 @@ def test_a_fit_that_is_interrupted_before_it_charges_leaves_no_file(folder, monk
 def small_parts(monkeypatch):
     """Lists the rows of each part that is read."""
     n_rows, chunk_of = [], Asked.chunk
-    monkeypatch.setattr(parquet, "PART_ROWS", 37)
+    monkeypatch.setattr(arrow, "PART_ROWS", 37)
     monkeypatch.setattr(text_files, "PART_BYTES", 512)
     monkeypatch.setattr(Asked, "chunk", lambda asked, rows: n_rows.append(rows.num_rows) or chunk_of(asked, rows))
     return n_rows
 
 
 def read_whole(path):
-    return pq.read_table(path) if parquet.is_parquet(path) else pyarrow.csv.read_csv(path)
+    return pq.read_table(path) if arrow.is_parquet(path) else pyarrow.csv.read_csv(path)
 
 
 def check_predictions(model, path, expected):

@@ -15,7 +15,7 @@ from dpforest.cli import console
 from dpforest.records import doors
 from dpforest.records.columns import read_columns
 from dpforest.records.encoding import encode
-from dpforest.records.sources import parquet
+from dpforest.records.sources import arrow
 from dpforest.schema import UNFILLED, unfilled
 from dpforest.schema.domain import Domain, Grid
 
@@ -258,7 +258,7 @@ def test_without_a_table_or_its_columns_or_rows_nothing_is_counted(folder):
 
 
 def test_parts_of_a_table_add_up(folder, monkeypatch):
-    monkeypatch.setattr(parquet, "PART_ROWS", 7)
+    monkeypatch.setattr(arrow, "PART_ROWS", 7)
     rows = pa.table({"age": [1.0, None, float("nan"), 500.0] * 10, "city": ["Oslo", "ROME", None, "x"] * 10})
     rows = rows.append_column("code", pa.array([1, 2, 3, None] * 10)).append_column("ill", pa.array(["Ja"] * 40))
     pyarrow.parquet.write_table(rows, "p.parquet")

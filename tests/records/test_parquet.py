@@ -26,7 +26,7 @@ from dpforest.parts.criteria import SquaredError
 from dpforest.parts.leaves import TwoBinMean
 from dpforest.records import scan
 from dpforest.records.doors import seal_elsewhere
-from dpforest.records.sources.parquet import File
+from dpforest.records.sources.arrow import File
 from dpforest.records.vault import Vault
 from dpforest.schema.domain import Domain, Grid
 

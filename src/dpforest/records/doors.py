@@ -19,10 +19,9 @@ from dpforest.records.people import People, check_id_column, ids_beside
 from dpforest.records.scan import Elsewhere, Pieces, Stream
 from dpforest.records.source import Asked, Progress, Source, check_types, in_plain_types, joined, silent
 from dpforest.records.sources.addresses import SERVERS, Address
-from dpforest.records.sources.arrow import ARROW, ArrowFile
+from dpforest.records.sources.arrow import ARROW, PARQUET, ArrowFile, ArrowStream, ParquetTable, is_parquet, types_of
 from dpforest.records.sources.cells import TextTable
 from dpforest.records.sources.excel import WORKBOOKS, Workbook
-from dpforest.records.sources.parquet import PARQUET, ParquetTable, is_parquet, types_of
 from dpforest.records.sources.statistics import READERS, Statistics
 from dpforest.records.sources.text_files import JSON_LINES, Delimited, JsonLines, ending
 from dpforest.records.vault import Vault
@@ -71,7 +70,6 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
 
 def _of_object(table: Any) -> Source:
     """The source of an object that holds a table."""
-    from dpforest.records.sources.arrow import ArrowStream
     from dpforest.records.sources.engines import database_source
 
     return database_source(table) or ArrowStream(table)

@@ -30,7 +30,7 @@ from dpforest.records.counter import Guarded
 from dpforest.records.encoding import taken
 from dpforest.records.people import read_ids
 from dpforest.records.source import Asked, Progress, Source, in_plain_types, silent, telling
-from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, row_groups
+from dpforest.records.sources.arrow import DAMAGED, File, check_unchanged, row_groups
 from dpforest.schema import Schema
 
 T = TypeVar("T")
