@@ -376,10 +376,10 @@ MUTANTS = (
            "records/sources/text_files.py", "column_types={name: pa.string() for name in wanted},", "",
            "records/sources/test_text_files.py"),
     Mutant("workbook-retyped", "One text among the numbers of a column makes text of all, as a program writes floats.",
-           "records/sources/excel.py", "cells = ([row.get(places[name]) for row in part] for name in wanted)",
-           "cells = ([row.get(places[name]) for row in part] for name in wanted)\n"
-           "                cells = ([str(v) if any(isinstance(w, str) for w in own) and v is not None else v for v in own] "
-           "for own in cells)",
+           "records/sources/cells.py", "cells = [cell_text(row.get(key), self.format.decimal) or None for row in rows]",
+           "own = [row.get(key) for row in rows]\n"
+           "            own = [str(v) if any(isinstance(w, str) for w in own) and v is not None else v for v in own]\n"
+           "            cells = [cell_text(v, self.format.decimal) or None for v in own]",
            "neighbours/test_one_record_files.py::test_odd_records_of_a_file_are_not_seen_together_or_alone"),
     Mutant("json-line-ends-the-file", "A line that is no object is taken for the end of the records.",
            "records/sources/text_files.py", "            rows.append(_record(line))\n",

@@ -24,9 +24,10 @@ from dpforest.records.people import People
 from dpforest.records.source import silent
 from dpforest.records.sources import clusters
 from dpforest.records.sources import dask as on_dask
-from dpforest.records.sources.clusters import Answer, ClusterTable, pack
+from dpforest.records.sources.clusters import ClusterTable, pack
 from dpforest.records.sources.dask import dask_table
 from dpforest.records.sources.spark import SparkTable, spark_table
+from dpforest.records.sources.tasks import Answer
 from dpforest.records.vault import Vault
 from dpforest.schema import Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -57,6 +57,14 @@ class TextTable(Source):
             raise TableError(f"Column {lacking!r} is missing from {self.path}; it has {names}. {self.hint()}")
         return self._chunk(asked, _text(asked.columns).empty_table())
 
+    def _batch(self, rows: Sequence[Mapping[Any, Any]], keys: Mapping[str, Any]) -> pa.RecordBatch:
+        """The texts of values by their ``keys``, null where one is missing or empty; what is no text stays so."""
+        columns = []
+        for key in keys.values():
+            cells = [cell_text(row.get(key), self.format.decimal) or None for row in rows]
+            columns.append(pa.array(cells, pa.binary()).view(pa.string()))  # not checked, as cells of a CSV file are not
+        return pa.RecordBatch.from_arrays(columns, [*keys])
+
     def _chunk(self, asked: Asked, rows: pa.Table) -> Chunk:
         return asked.chunk(read_cells(rows, asked.schema, self.format))
 
@@ -78,12 +86,6 @@ def _text(names: Sequence[str]) -> Any:
 # Bytes that are no text in UTF-8, as a damaged cell of a CSV file has them.
 NO_TEXT = b"\xff"
 MOST_DIGITS = 1e18  # whole floats from here on are written with an exponent
-
-
-def text_column(values: Iterable[Any], decimal: str) -> pa.Array:
-    """A column of the texts of cells, null where one is missing or empty; what is no text stays so."""
-    cells = pa.array([cell_text(value, decimal) or None for value in values], pa.binary())
-    return cells.view(pa.string())  # not checked, as cells of a CSV file are not
 
 
 def cell_text(value: Any, decimal: str = ".") -> bytes | None:

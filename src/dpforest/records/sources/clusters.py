@@ -2,8 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -25,7 +23,7 @@ from dpforest.records.people import check_id_column, distinct_ids, number_person
 from dpforest.records.scan import Elsewhere, Held, Pieces, Receive, Work
 from dpforest.records.source import Progress
 from dpforest.records.sources.cells import NO_TEXT
-from dpforest.records.sources.tasks import Failure
+from dpforest.records.sources.tasks import Answer, Failure, Types
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 
 Ids = tuple[list[Any], np.ndarray]  # see ``distinct_ids``
@@ -74,7 +72,6 @@ def unpack(table: pa.Table, ids: Ids | None, wanted: Wanted, persons: dict[Any, 
 
 
 T = TypeVar("T")
-Types = dict[str, str]  # the type of each column that was read, by name
 # What a worker does with the batch of the partition of some number.
 Task = Callable[[int, Batch], Any]
 # What reads the wanted columns of a partition on a worker, and says of which types they are.
@@ -84,16 +81,6 @@ CHANGED = (
     "The table on the cluster changed while it was read: a part of it came with other rows or types than before. What was "
     "charged stays charged. Train on a table that stays as it is, such as a copy in Parquet files."
 )
-
-
-@dataclass(frozen=True, repr=False)
-class Answer:
-    """What a worker gives of a partition."""
-
-    number: int  # of the partition
-    n_rows: int
-    types: Types
-    found: Any
 
 
 class ClusterTable(Elsewhere):
@@ -139,13 +126,7 @@ class ClusterTable(Elsewhere):
     def _asked(self, wanted: Wanted, task: Task) -> Iterator[tuple[int, Any]]:
         """What each partition gives, with the place of its first row; raises ``TableError`` if one failed or changed."""
         first, last, all_types = 0, -1, Types()
-        with _public_errors(self.engine):
-            answers = iter(self.answers(wanted, task))
-        while True:
-            with _public_errors(self.engine):
-                answer = next(answers, None)
-            if answer is None:
-                break
+        for answer in self._answered(wanted, task):
             if isinstance(answer, Failure):
                 raise TableError(answer.message)
             if answer.number <= last:
@@ -161,6 +142,16 @@ class ClusterTable(Elsewhere):
         if self.whole:
             self._note(0, first, all_types)
 
+    def _answered(self, wanted: Wanted, task: Task) -> Iterator[Answer | Failure]:
+        """What workers answer; raises ``TableError`` with public facts for what a cluster raises, which may quote rows."""
+        try:
+            yield from self.answers(wanted, task)
+        except Exception:
+            raise TableError(
+                f"The {self.engine} cluster gave no answer. What was charged stays charged. The logs of workers say more; "
+                "they need the same versions of the library and of its extra as the trainer."
+            ) from None
+
     def _note(self, number: int, n_rows: int, types: Types) -> None:
         """Raise ``TableError`` unless the number of rows and the types are those of earlier answers."""
         n_before, known = self._noted.setdefault(number, (n_rows, {}))
@@ -169,7 +160,7 @@ class ClusterTable(Elsewhere):
 
 
 def answer(read: Read, wanted: Wanted, task: Task, number: int, *given: Any) -> Answer:
-    """What a worker gives of a partition; ``read`` and what is given for it say which rows that has."""
+    """What a worker gives of a partition, the rows that ``read`` finds in what is given."""
     batch, types = read(wanted, *given)
     return Answer(number, batch.n_rows, types, task(number, batch))
 
@@ -204,15 +195,3 @@ def _draw_key(entropy: Entropy) -> bytes:
     key = np.empty(KeyedEntropy.N_KEY_BYTES, dtype=np.int64)
     entropy.run(draw_below, key.size, 256, key)
     return key.astype(np.uint8).tobytes()
-
-
-@contextmanager
-def _public_errors(engine: str) -> Iterator[None]:
-    """Turn whatever a cluster raises into a ``TableError`` with public facts only: its messages may quote rows."""
-    try:
-        yield
-    except Exception:
-        raise TableError(
-            f"The {engine} cluster gave no answer. What was charged stays charged. The logs of workers say more; they need "
-            "the same versions of the library and of its extra as the trainer."
-        ) from None

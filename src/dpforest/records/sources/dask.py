@@ -20,8 +20,8 @@ from dpforest.records.people import check_id_column, read_ids
 from dpforest.records.scan import BATCH_ROWS
 from dpforest.records.source import Asked, Progress, silent, telling
 from dpforest.records.sources.arrow import DAMAGED, File, check_unchanged, open_files
-from dpforest.records.sources.clusters import Answer, ClusterTable, Read, Task, Types, answer, types_of, used_columns
-from dpforest.records.sources.tasks import Failure, Packed
+from dpforest.records.sources.clusters import ClusterTable, Read, Task, answer, types_of, used_columns
+from dpforest.records.sources.tasks import Answer, Failure, Packed, Types
 from dpforest.schema import Bounded, Numeric, Schema
 
 # Row groups of a file are read together up to this many rows: a task for each of many small ones would take longer.

@@ -108,18 +108,13 @@ class DatabaseTable(Source):
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
         progress("reading the table")
-        batches = self._stream(items, n_rows)
+        batches = self._refused(items, n_rows)
         self._streams.append(batches)
         try:
-            with refusing(self.name):
-                types = next(batches)
+            types = next(batches)
             if [field.type for field in types] != [item.arrow for item in items]:
                 raise TableError("The driver of the database gave other types than were asked for. Update it.")
-            while True:
-                with refusing(self.name):
-                    batch = next(batches, None)
-                if batch is None:
-                    break
+            for batch in batches:
                 if batch.num_rows:
                     is_empty = False
                     yield self._chunk(asked, items, batch.columns)
@@ -131,6 +126,11 @@ class DatabaseTable(Source):
             with suppress(Exception):  # its own words may quote a row
                 batches.close()
             self._streams = [other for other in self._streams if other is not batches]
+
+    def _refused(self, items: Sequence[Item], n_rows: int) -> Generator[Any, None, None]:
+        """As ``_stream``; raises ``TableError`` in words of this library."""
+        with refusing(self.name):
+            yield from self._stream(items, n_rows)
 
     def _items(self, asked: Asked) -> list[Item]:
         """Expressions of the features, of the target and of other columns, with notes about the types of these.

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from dpforest.errors import DPForestError, MissingExtraError, TableError
 from dpforest.records.source import Tell, each_once
-from dpforest.records.sources.cells import TextTable, cell_text, text_column
+from dpforest.records.sources.cells import TextTable, cell_text
 
 XLSX = (".xlsx", ".xlsm")
 WORKBOOKS = (*XLSX, ".xlsb", ".xls", ".ods")
@@ -273,9 +273,7 @@ class Workbook(TextTable):
         with self._opened() as (_, rows):
             places = self._places(rows)
             while part := list(islice(rows, PART_ROWS)):
-                cells = ([row.get(places[name]) for row in part] for name in wanted)
-                columns = [text_column(column, self.format.decimal) for column in cells]
-                yield pa.RecordBatch.from_arrays(columns, wanted)
+                yield self._batch(part, {name: places[name] for name in wanted})
 
     def _places(self, rows: Iterator[Row]) -> dict[str, int]:
         """The place of each column that has a name, by its name, from the first row."""

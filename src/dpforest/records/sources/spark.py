@@ -12,8 +12,8 @@ from dpforest.records.batch import Batch, Wanted
 from dpforest.records.people import read_ids
 from dpforest.records.scan import MOST_HELD
 from dpforest.records.source import Progress, check_types, silent
-from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, answer, types_of, used_columns
-from dpforest.records.sources.tasks import Failure, Packed
+from dpforest.records.sources.clusters import ClusterTable, Task, answer, types_of, used_columns
+from dpforest.records.sources.tasks import Answer, Failure, Packed, Types
 from dpforest.schema import Schema
 
 N_BYTES = 8  # of a number that travels

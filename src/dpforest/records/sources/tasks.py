@@ -12,10 +12,22 @@ from typing import Any
 
 from dpforest.errors import DPForestError
 
+Types = dict[str, str]  # the type of each column that was read, by name
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """The result of a task about a partition."""
+
+    number: int  # of the partition
+    n_rows: int
+    types: Types
+    found: Any
+
 
 @dataclass(frozen=True)
 class Failure:
-    """The result of a task that failed, instead of counts; its message has public facts only."""
+    """The result of a task that failed; its message has public facts only."""
 
     message: str
 

@@ -21,7 +21,7 @@ import pyarrow.csv
 
 from dpforest.errors import TableError
 from dpforest.records.source import Tell, each_once
-from dpforest.records.sources.cells import TextTable, text_column
+from dpforest.records.sources.cells import TextTable
 
 PACKED = (".gz", ".bz2", ".zst", ".lz4", ".zip")
 # What a Mac adds to an archive beside the files that somebody chose.
@@ -287,20 +287,15 @@ class JsonLines(TextTable):
         return "The keys of the first line were taken as the names."
 
     def batches(self, wanted: list[str], tell: Tell) -> Iterator[pa.RecordBatch]:
-        rows: list[dict[str, Any]] = []
-        n_bytes = 0
+        rows, n_bytes, keys = list[dict[str, Any]](), 0, {name: name for name in wanted}
         for line in self._lines(tell):
             rows.append(_record(line))
             n_bytes += len(line)
             if len(rows) == PART_ROWS or n_bytes >= PART_BYTES:
-                yield self._batch(rows, wanted)
+                yield self._batch(rows, keys)
                 rows, n_bytes = [], 0
         if rows:
-            yield self._batch(rows, wanted)
-
-    def _batch(self, rows: list[dict[str, Any]], wanted: list[str]) -> pa.RecordBatch:
-        columns = [text_column((own.get(name) for own in rows), self.format.decimal) for name in wanted]
-        return pa.RecordBatch.from_arrays(columns, wanted)
+            yield self._batch(rows, keys)
 
     def _lines(self, tell: Tell) -> Iterator[bytes]:
         """The lines that are not empty, each with at most ``MOST_OF_LINE`` bytes."""
