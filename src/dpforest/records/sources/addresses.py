@@ -149,15 +149,9 @@ STAYS = "What was charged stays charged."
 LOST = f"The database could not answer a query, or the connection was lost. {STAYS}"
 # Kinds of failure by the beginning of what PostgreSQL calls SQLSTATE, and by what libpq or an engine says.
 STATES = {
-    "28": "account",
-    "3D": "database",
-    "42501": "permission",
-    "42P01": "table",
-    "3F000": "table",
-    "42": "query",
-    "08": "lost",
-    "57P": "lost",
-}
+    "28": "account", "3D": "database", "42501": "permission", "42P01": "table", "3F000": "table", "42": "query",
+    "08": "lost", "57P": "lost",
+}  # fmt: skip
 WORDS = {
     "account": ("authentication failed", "no password supplied", "pg_hba.conf"),
     "host": ("could not translate host name", "connection refused", "timeout expired", "no route to host", "unreachable"),

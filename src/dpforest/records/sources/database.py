@@ -38,11 +38,11 @@ class DatabaseTable(Source):
     engine: str
     name: str
     repeats = True
-    _where: Address
     _connection: Any = None
     _columns: list[Column] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, where: Address) -> None:
+        self._where, self.name = where, where.place
         self._streams: list[Generator[Any, None, None]] = []
 
     @abstractmethod
@@ -104,7 +104,10 @@ class DatabaseTable(Source):
 
         Columns ``besides`` those of the schema that hold no numbers or truth values come as text, as the engine writes it.
         """
-        nothing, items, is_empty = self.empty(asked), self._items(asked), True
+        return self._chunks(asked, self.empty(asked), progress)
+
+    def _chunks(self, asked: Asked, nothing: Chunk, progress: Progress) -> Iterator[Chunk]:
+        items, is_empty = self._items(asked), True
         # A batch of texts of Arrow has at most 2 GiB.
         n_rows = max(PART_ROWS * LONGEST_TEXT // _longest(asked), 1)
         progress("reading the table")

@@ -37,9 +37,8 @@ class Duck(DatabaseTable):
     engine = "duckdb"
 
     def __init__(self, where: Address, relation: Any = None) -> None:
-        super().__init__()
-        self._where, self._relation, self.repeats = where, relation, relation is None
-        self.name = where.path or "The database"
+        super().__init__(where)
+        self._relation, self.repeats = relation, relation is None
 
     def _asked_columns(self) -> list[Column]:
         asked = self._asked()
@@ -101,10 +100,6 @@ class Lite(DatabaseTable):
 
     engine = "sqlite"
 
-    def __init__(self, where: Address) -> None:
-        super().__init__()
-        self._where, self.name = where, where.path
-
     def _asked_columns(self) -> list[Column]:
         import adbc_driver_sqlite.dbapi as driver
 
@@ -155,9 +150,7 @@ class Lite(DatabaseTable):
 def _lite_column(name: str, declared: str) -> Column:
     native = declared.upper()
     kind = next((kind for part, kind in LITE_KINDS.items() if part in native), "")
-    if kind in ("whole", "real", "number", "truth"):
-        return Column(name, kind, native, pa.float64())
-    return Column(name, kind, native)
+    return Column(name, kind, native, pa.float64() if kind in ("whole", "real", "number", "truth") else None)
 
 
 # Texts that do not depend on the settings of a server, and floats to the last digit.
@@ -165,13 +158,9 @@ PLAIN = ("datestyle = 'ISO'", "timezone = 'UTC'", "extra_float_digits = 3", "jit
 # Encodings of PostgreSQL that Python has under other names; bytes in none are taken for UTF-8.
 CODECS = {"SQL_ASCII": "UTF-8", "EUC_CN": "GB2312", "KOI8R": "KOI8-R", "KOI8U": "KOI8-U"}
 POSTGRES_CARRIED = {
-    "int2": pa.int16(),
-    "int4": pa.int32(),
-    "int8": pa.int64(),
-    "float4": pa.float32(),
-    "float8": pa.float64(),
-}
-POSTGRES_CARRIED |= {"bool": pa.bool_()}
+    "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(), "float8": pa.float64(),
+    "bool": pa.bool_(),
+}  # fmt: skip
 POSTGRES_KINDS = {"numeric": "decimal", "date": "date", "timestamp": "time", "timestamptz": "zoned", "bool": "truth"}
 POSTGRES_KINDS |= dict.fromkeys(("text", "varchar", "bpchar", "name"), "text")
 BYTES_OF_VALUE = 8
@@ -184,10 +173,7 @@ class Postgres(DatabaseTable):
 
     engine = "postgres"
 
-    def __init__(self, where: Address) -> None:
-        super().__init__()
-        self._where, self._encoding, self._from = where, "", ""
-        self.name = where.place
+    _encoding = _from = ""
 
     def _asked_columns(self) -> list[Column]:
         if self._connection is None:
@@ -197,13 +183,9 @@ class Postgres(DatabaseTable):
             return [Column(name, "", "") for name in names]  # one that is there twice is refused by its name
         types: list[Any] = []
         for start in range(0, len(names), 500):  # a row of PostgreSQL has at most 1,664 columns
-            asked = ", ".join(
-                f"CAST(CAST(PG_TYPEOF(t.{identifier(name)}) AS OID) AS BIGINT)" for name in names[start : start + 500]
-            )
-            ((*some,),) = (
-                self._all(f"SELECT {asked} FROM (SELECT 1) AS one LEFT JOIN {self._from} ON FALSE") if asked else ((),)
-            )
-            types += some
+            some = [f"CAST(CAST(PG_TYPEOF(t.{identifier(name)}) AS OID) AS BIGINT)" for name in names[start : start + 500]]
+            (row,) = self._all(f"SELECT {', '.join(some)} FROM (SELECT 1) AS one LEFT JOIN {self._from} ON FALSE")
+            types += row
         known = self._types({*types})
         return [_postgres_column(name, *known[number]) for name, number in zip(names, types, strict=True)]
 
@@ -318,7 +300,7 @@ def database_source(table: Any) -> DatabaseTable | None:
     """The source of a relation of DuckDB or a table of Ibis; None for any other object."""
     duckdb, ibis = sys.modules.get("duckdb"), sys.modules.get("ibis")
     if duckdb is not None and isinstance(table, duckdb.DuckDBPyRelation):
-        return Duck(Address("duckdb", ""), table)
+        return Duck(Address("duckdb", "", path="The database"), table)
     if ibis is None or not isinstance(table, ibis.Table):
         return None
     check_extra()
@@ -329,7 +311,7 @@ def database_source(table: Any) -> DatabaseTable | None:
         text = str(backend.compile(table))
         if backend.name == "duckdb":
             backend._run_pre_execute_hooks(table)  # noqa: SLF001 - makes a table in memory known there
-            return Duck(Address("duckdb", ""), backend.con.sql(text))
+            return Duck(Address("duckdb", "", path="The database"), backend.con.sql(text))
         if backend.name == "postgres":
             return Postgres(_server_of(backend.con, f"({text})"))
         file = next(file for _, name, file in backend.con.execute("PRAGMA database_list") if name == "main")
