@@ -181,13 +181,6 @@ def test_every_mark_of_a_missing_value_is_missing():
     assert codes_of(column[:, None], Categorical(["x"])) == [[0, *[2] * 6]]
 
 
-@pytest.mark.parametrize("n_categories", [1, 2, 253, 254, 255, 1000])
-def test_codes_fit_their_type_whatever_the_number_of_categories(n_categories):
-    column = np.array([[0], [n_categories - 1], [n_categories]])
-    assert codes_of(column, Categorical(range(n_categories))) == [[0, n_categories - 1, n_categories]]
-    assert codes_of(np.array([[np.nan]]), Categorical(range(n_categories))) == [[n_categories + 1]]
-
-
 TIMES = [
     pd.Series(pd.to_datetime(["2020-01-01"])), pl.Series(["2020-01-01"]).str.to_date(), pa.array([0], pa.timestamp("s")),
     np.array(["2020-01-01"], dtype="M8[D]"),
