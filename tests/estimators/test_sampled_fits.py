@@ -235,7 +235,7 @@ def test_a_number_of_rows_that_is_none_is_refused_before_a_charge():
         assert not hasattr(model, "ledger_")
 
 
-# --- what is stated and kept ------------------------------------------------------------------------------------------
+# --- what people see --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

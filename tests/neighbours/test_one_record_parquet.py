@@ -15,7 +15,6 @@ from dask import delayed
 from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.neighbours.file_schemas import SCHEMAS, assert_like, everyone, readings, seal
 from tests.neighbours.one_record import (
     FEW,
     FINE,
@@ -23,11 +22,16 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
+    SCHEMAS,
+    assert_like,
+    everyone,
     noted,
     outcome,
     placed,
     read,
+    readings,
     root_counts,
+    seal,
     some_of,
 )
 
