@@ -221,10 +221,17 @@ def seal_table(
     """The checked schema and the sealed rows of a table, wherever it is; sets what scikit-learn keeps of a table."""
     n_jobs = effective_n_jobs(model.n_jobs)
     if client is not None or is_elsewhere(X):
-        seal = partial(seal_elsewhere, n_jobs=n_jobs, groups=groups, people=people, client=client, progress=progress)
         if y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
-        return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
+        if isinstance(model.schema, str):
+            raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
+        _, schema = resolve_schema(model)
+        table = X if client is not None else opened(X, schema.format)
+        with closed_if_refused(table):
+            schema = _checked(model, recipe, schema, earlier, table, groups)
+            vault = seal_elsewhere(table, schema, n_jobs, groups=groups, people=people, client=client, progress=progress)
+        model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+        return schema, vault
     frame = given_frame(X)  # a table library is asked once what a table is
     X = X if frame is None else frame
     if y is None and isinstance(model.schema, Schema):
@@ -234,35 +241,15 @@ def seal_table(
     X, schema = resolve_schema(model, X, y)
     id_name = name_of_ids(groups)
     check_no_feature(id_name, schema)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, X), besides=[id_name]), earlier, X)
+    schema = _checked(model, recipe, schema, earlier, X, id_name)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault
 
 
-def _seal_elsewhere(
-    model: Any,
-    table: Any,
-    on_cluster: bool,
-    groups: Any,
-    seal: Callable[[Any, Schema], SealedTable],
-    recipe: Recipe,
-    earlier: Earlier | None,
-) -> tuple[Schema, SealedTable]:
-    """The same for a table that is not in memory; ``groups`` is the name of its column of ids."""
-    if isinstance(model.schema, str):
-        raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
-    _, schema = resolve_schema(model)
-    table = table if on_cluster else opened(table, schema.format)
-    with closed_if_refused(table):
-        schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
-        vault = seal(table, schema)
-    model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
-    return schema, vault
-
-
-def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any) -> Schema:
-    """The schema, in the order of an earlier model if there is one; raises if the fit cannot use it."""
+def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any, id_name: str | None) -> Schema:
+    """The schema for a table, in the order of an earlier model if there is one; raises if the fit cannot use it."""
+    schema = expanded(schema, partial(names_of, table), besides=[id_name])
     recipe.check(schema)
     if earlier is None:
         _check_lists(model, schema)
