@@ -1,4 +1,7 @@
-"""Bands hold the truth as often as they say, and importances are free of what noise and chance alone give."""
+"""Bands hold the truth as often as they say, and importances are free of what noise and chance alone give.
+
+Fits and noise are seeded, so that no test fails by chance.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -63,7 +66,6 @@ NOISY = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_adds_nothing_to_a_decrease_on_average_and_varies_as_stated(name):
-    # Noise is seeded, so the test cannot fail by chance.
     truth, deviation, part = NOISY[name]
     planted, rng, found = split(*truth, variance=deviation**2), np.random.default_rng(1), []
     leaves = planted.is_leaf
@@ -105,7 +107,6 @@ def table_with_noise(n_codes, n_rows=20_000):
     ],
 )
 def test_a_column_of_noise_has_next_to_no_importance(recipe, target, n_codes, settings):
-    # Fits are seeded, so the test cannot fail by chance.
     X, labels, score, features = table_with_noise(n_codes)
     kind, y = (DPForestRegressor, score) if isinstance(target, Bounded) else (DPForestClassifier, labels)
     model = kind(Schema(features, target), 2.0, recipe=recipe, random_state=1, **settings).fit(X, y)
@@ -203,7 +204,6 @@ def sums(kind, n_rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVERED)
 def test_bands_hold_the_truth_in_95_of_100_fits(name):
-    # Fits are seeded by 0, 1, 2 .., so the test cannot fail by chance.
     kind, settings, release = COVERED[name]
     X, y, schema = sums(kind, 500)
     X, y, inside = np.repeat(X, 4, axis=0), np.repeat(y, 4), {}
@@ -219,7 +219,6 @@ def test_bands_hold_the_truth_in_95_of_100_fits(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [DPForestClassifier, DPForestRegressor])
 def test_the_balance_of_trees_on_parts_is_that_of_the_table(kind):
-    # Fits are seeded by 0, 1, 2 .., so the test cannot fail by chance.
     X, y, schema = sums(kind, 2000)
     held = []
     for seed in range(200):
