@@ -118,20 +118,6 @@ def test_a_column_of_noise_has_next_to_no_importance(recipe, target, n_codes, se
     assert all(0 < estimate.deviation < 0.3 for estimate in found)
 
 
-@pytest.mark.parametrize("recipe", ["consul-2020", "consul-2020-ert"])
-def test_importances_of_real_signal_without_noise_are_the_plain_decreases(recipe):
-    X, y, _, features = table_with_noise(4)
-    schema = Schema(features, Classes([0, 1]))
-    settings = {"recipe": recipe, "n_trees": 5, "max_depth": 2, "random_state": 1}
-    model = DPForestClassifier(schema, np.inf, **settings).fit(X, y)
-    forest = model.forest_
-    impurity = forest.counts.sum(axis=1) - np.square(forest.counts).sum(axis=1) / np.maximum(forest.counts.sum(axis=1), 1)
-    below = np.bincount(forest.parents[forest.parents >= 0], impurity[forest.parents >= 0], forest.n_nodes)
-    inner = ~forest.is_leaf
-    plain = np.bincount(forest.features[inner], (impurity - below)[inner], 3)
-    np.testing.assert_allclose(model.feature_importances_, plain / plain.sum(), atol=0.02)
-
-
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 def test_importances_of_a_table_of_nothing_may_be_anything(recipe):
     X, y, _, features = table_with_noise(4, n_rows=1)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from tests.recipes.tables import make_table
 from tests.support.planted import TARGET
+from tests.support.steps import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO
 from tests.support.strategies import TWO, facts_of, mixed_table, recipe_of
-from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Schema
 from dpforest.errors import AccountingError, DPForestError, ParameterError, SchemaError
