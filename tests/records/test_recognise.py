@@ -9,7 +9,7 @@ import pytest
 
 from dpforest.errors import TableError
 from dpforest.records.doors import open_source
-from dpforest.records.recognise import SAMPLE_BYTES, recognise
+from dpforest.records.drafts import SAMPLE_BYTES, recognise
 from dpforest.schema import Format
 
 
