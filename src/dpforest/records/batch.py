@@ -4,7 +4,7 @@ Everything here is a function of a batch and of public values, so that it may ru
 Sums over batches do not depend on how rows are divided among them, nor on their order.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 from dpforest.common.work import Workers
 from dpforest.forest.tree import Forest
 from dpforest.records.categories import PLACES, Places, to_texts
-from dpforest.records.columns import count_by_edges, fine_steps, read_classes, read_columns, read_numbers
-from dpforest.records.encoding import count_around, encode
-from dpforest.records.people import ids_beside
+from dpforest.records.columns import check_length, fine_steps, read_columns, target_values
+from dpforest.records.encoding import count_around, encode, taken
+from dpforest.records.people import ids_beside, read_ids
 from dpforest.schema import FINE_STEPS, TARGET_STEPS, Classes, Schema, Target
 from dpforest.schema.domain import Domain
 
@@ -47,14 +47,23 @@ class Batch:
     columns: list[Any]  # arrays or series
     values: np.ndarray  # (n_rows,) class indices, -1 for a row to leave out; or a bounded target, NaN for one to leave out
     ids: Any = None
-    first: int = 0  # the place of the first row in the table
 
     @property
     def n_rows(self) -> int:
         return len(self.values)
 
     @classmethod
-    def of(cls, table: pa.Table, wanted: Wanted, first: int = 0, values: np.ndarray | None = None) -> "Batch":
+    def given(cls, X: Any, y: Any, schema: Schema, groups: Any) -> "Batch":
+        """A table in memory and its target; raises unless columns and types are those that the schema declares."""
+        columns, values = read_columns(X, schema), target_values(y, schema.target)
+        check_length("y", values, columns[0])
+        ids = None if groups is None else read_ids(groups)
+        if ids is not None:
+            check_length("groups", ids, values)
+        return cls(columns, values, ids)
+
+    @classmethod
+    def of(cls, table: pa.Table, wanted: Wanted, values: np.ndarray | None = None) -> "Batch":
         """The rows of a table of Arrow, whose types were checked; ``values`` is the target, if it was read before."""
         schema, read = wanted.schema, dict[str, Any]()
         places = {field.name: table.column(field.name).to_numpy() for field in table.schema if field.metadata == PLACES}
@@ -63,20 +72,20 @@ class Batch:
             some = replace(schema, features={name: schema.features[name] for name in names})
             read = dict(zip(names, read_columns(table.select(names), some), strict=True))
         if values is None:
-            target = schema.target
-            values = places.get(target.name)
-            values = read_values(table.column(target.name), target) if values is None else values
+            name = schema.target.name
+            values = places[name] if name in places else target_values(table.column(name), schema.target)
         ids = None if wanted.ids is None else ids_beside(table, wanted.ids)
         read |= {name: Places(codes) for name, codes in places.items()}
-        return cls([read.get(name) for name in schema.features], values, ids, first)
+        return cls([read.get(name) for name in schema.features], values, ids)
 
+    def each(self, wanted: Wanted, work: Callable[..., Any], receive: Callable[[int, Any], None], workers: Workers) -> None:
+        """Call ``receive`` with what ``work`` makes of the batch, as ``Pieces.each`` does with several."""
+        receive(0, work(self, workers))
 
-def read_values(column: Any, target: Target) -> np.ndarray:
-    """The class index of each row (-1: left out), or its number (NaN: left out)."""
-    if not isinstance(target, Classes):
-        return read_numbers(column, target)
-    is_whole = isinstance(column, pa.ChunkedArray) and pa.types.is_integer(column.type) and not column.null_count
-    return read_classes(column.to_numpy() if is_whole else column, target)  # an array is looked up faster
+    def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Batch":
+        """Some rows, by increasing index; ids only if they are wanted."""
+        ids = None if self.ids is None or wanted.ids is None else taken([self.ids], rows, workers)[0]
+        return Batch(taken(self.columns, rows, workers), self.values[rows], ids)
 
 
 def is_usable(values: np.ndarray) -> np.ndarray:
@@ -96,7 +105,8 @@ def tally_around(domain: Domain, centres: Mapping[int, float], batch: Batch, wor
 
 def tally_targets(edges: np.ndarray, batch: Batch, workers: Workers) -> np.ndarray:
     """The numbers of records ``(n_edges + 1,)`` by the edges at or below their target."""
-    return count_by_edges(batch.values, edges)
+    known = batch.values[~np.isnan(batch.values)]
+    return np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)
 
 
 def tally_texts(index: int, batch: Batch, workers: Workers) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Rows that can be passed over again and again, in the same order: in memory, in Parquet files, or kept. Sees rows.
+"""Rows that can be passed over again and again, in the same order: in Parquet files, or kept. Sees rows.
 
 What is kept is in memory or, beyond ``MOST_HELD`` bytes, in a file without a name, which vanishes with the process, however
 that ends. What coins have selected is kept, so that no coin is ever tossed twice for a row.
@@ -23,15 +23,11 @@ import pyarrow as pa
 from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.batch import Batch, Wanted, read_values
+from dpforest.records.batch import Batch, Wanted
 from dpforest.records.coins import draw_kept
-from dpforest.records.columns import check_length, read_columns
 from dpforest.records.counter import Guarded
-from dpforest.records.encoding import taken
-from dpforest.records.people import read_ids
-from dpforest.records.source import Asked, Progress, Source, in_plain_types, silent, telling
+from dpforest.records.source import Asked, Progress, Source, in_plain_types, telling
 from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, row_groups
-from dpforest.schema import Schema
 
 T = TypeVar("T")
 # What is done with a batch, by threads that it may divide its work among; and where results go, in any order, one at a time,
@@ -44,35 +40,6 @@ CHANGED = (
     "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
     "charged. Train on a table that stays as it is, such as a copy."
 )
-
-
-class Frame:
-    """The rows of a table in memory, whatever library it is of: one batch."""
-
-    in_memory = True
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.progress: Progress = silent
-        self.n_rows = batch.n_rows
-
-    @classmethod
-    def of(cls, X: Any, y: Any, schema: Schema, groups: Any) -> "Frame":
-        """The rows of a table and its target; raises unless columns and types are those that the schema declares."""
-        columns, values = read_columns(X, schema), read_values(y, schema.target)
-        check_length("y", values, columns[0])
-        ids = None if groups is None else read_ids(groups)
-        if ids is not None:
-            check_length("groups", ids, values)
-        return cls(Batch(columns, values, ids))
-
-    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        receive(0, work(self.batch, workers))
-
-    def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Frame":
-        batch = self.batch
-        ids = None if batch.ids is None or wanted.ids is None else taken([batch.ids], rows, workers)[0]
-        return Frame(Batch(taken(batch.columns, rows, workers), batch.values[rows], ids))
 
 
 class Pieces:
@@ -110,7 +77,7 @@ class Pieces:
         lock = Lock()
 
         def pass_on(first: int, table: pa.Table, own: Workers) -> None:
-            batch = Batch.of(table, wanted, first, self._values.get(first))
+            batch = Batch.of(table, wanted, self._values.get(first))
             found = work(batch, own)
             if self.in_memory:
                 self._values[first] = batch.values
@@ -163,7 +130,7 @@ class Pieces:
         check_unchanged(self._files, self._path)
 
 
-Scan = Frame | Pieces
+Scan = Batch | Pieces
 
 
 class Elsewhere(Guarded):
@@ -199,7 +166,7 @@ class Stream(Elsewhere):
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
         for first, table in self._tables(wanted):
-            receive(first, work(Batch.of(table, wanted, first), workers))
+            receive(first, work(Batch.of(table, wanted), workers))
 
     def kept(self, wanted: Wanted, share: Fraction | None = None, entropy: Entropy | None = None) -> Pieces:
         held = Held()

@@ -28,7 +28,7 @@ from dpforest.records.batch import (
 from dpforest.records.coins import draw_held_out, draw_kept
 from dpforest.records.counter import Guarded, MemoryCounter, type_of_targets
 from dpforest.records.people import People
-from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, T, Work, spilled_array
+from dpforest.records.scan import Elsewhere, Pieces, Scan, T, Work, spilled_array
 from dpforest.schema import Bounded, Schema
 from dpforest.schema.domain import Domain
 from dpforest.schema.grid import N_BINS
@@ -65,7 +65,7 @@ class Vault(Guarded):
 
         ``groups`` has the id of each row, if the unit of privacy is a person.
         """
-        rows = Frame.of(X, y, schema, None if people is None else groups)
+        rows = Batch.given(X, y, schema, None if people is None else groups)
         return cls(schema, Workers(n_jobs), rows, people=people, id_column="")
 
     @property
@@ -82,7 +82,8 @@ class Vault(Guarded):
             self._rows = self._undrawn
             if self._people is not None:
                 ids, usable = self._ids(self._undrawn)
-                self._undrawn.progress("drawing the rows of persons")
+                if isinstance(self._undrawn, Pieces):
+                    self._undrawn.progress("drawing the rows of persons")
                 drawn = self._people.leave_out(ids, usable.astype(np.int8) - 1) >= 0
                 self._rows = self._undrawn.taken(self._wanted, np.flatnonzero(drawn), self._workers)
         return self._rows
@@ -206,7 +207,7 @@ class Vault(Guarded):
     @property
     def _nothing(self) -> Batch:
         """A batch without rows."""
-        return Frame.of([], [], self.schema, None).batch
+        return Batch.given([], [], self.schema, None)
 
     def close(self) -> None:
         if self._elsewhere is not None:

@@ -396,7 +396,7 @@ def test_a_signalling_nan_is_missing_without_a_word():
     odd = np.array([0x7F800001, 0x3F000000], dtype=np.uint32).view(np.float32)
     vault = Vault.seal(odd.reshape(-1, 1), [0, 1], schema)
     with np.errstate(all="raise"):
-        packed, _ = pack(vault._used().batch, Wanted.all_of(schema))
+        packed, _ = pack(vault._used(), Wanted.all_of(schema))
         rows = opened_rows_of(vault)
     for column in (packed.column("x").to_numpy(), rows.columns[0]):
         np.testing.assert_array_equal(column, [np.nan, 0.5])
