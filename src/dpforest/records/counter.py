@@ -258,7 +258,7 @@ class MemoryCounter(Guarded):
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         if (counts := self._children(first, n_nodes)) is not None:
             return Sealed(counts)
-        kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
+        kernel = kernels.count_nodes if isinstance(self.target, Classes) else kernels.sum_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else NO_WEIGHTS
         return self._sum_parts(kernel, (self._target_codes, weights, self._positions, first), (n_nodes, self.target.width))
@@ -372,8 +372,8 @@ class MemoryCounter(Guarded):
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
-        known = (self._target_codes, self._positions, first)
-        return self._sum_parts(scores.count_values, known, (n_nodes, TARGET_STEPS + 1))
+        known = (self._target_codes, NO_WEIGHTS, self._positions, first)
+        return self._sum_parts(kernels.count_nodes, known, (n_nodes, TARGET_STEPS + 1))
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
