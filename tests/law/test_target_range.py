@@ -12,7 +12,7 @@ from tests.support.strategies import scored_counter
 from tests.support.targets import NUMBER, share_of_range
 
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
-from dpforest.common.threads import Workers
+from dpforest.common.work import Workers
 from dpforest.growing.target import (
     STEPS,
     Centres,
@@ -40,8 +40,8 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.batch import Batch, tally_targets
-from dpforest.records.vault import Vault
+from dpforest.records.scan import Batch
+from dpforest.records.vault import Vault, tally_targets
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 

@@ -24,10 +24,10 @@ from dpforest.pipeline import public_facts
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes import is_listed
-from dpforest.records.batch import Batch, is_usable
 from dpforest.records.columns import fine_steps
 from dpforest.records.dates import derived_columns
 from dpforest.records.encoding import plain_values
+from dpforest.records.scan import Batch, is_usable
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Feature, Numeric, Schema
 from dpforest.schema.domain import Domain, derived, too_long

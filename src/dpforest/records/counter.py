@@ -212,7 +212,10 @@ class MemoryCounter(Guarded):
             shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
             kernel = kernels.sum_residual_codes
         elif drawn is not None:
-            kernel, askers = kernels.count_drawn, _askers(drawn[:, features])
+            # For each feature the nodes, those that want it first, and how many want it.
+            order = np.argsort(~drawn[:, features], axis=0, kind="stable")
+            askers = np.ascontiguousarray(order.T), np.count_nonzero(drawn[:, features], axis=0)
+            kernel = kernels.count_drawn
         cells = np.zeros((len(parts), n_nodes, *shape), dtype=dtype)
 
         def count(part: int, start: int, stop: int, columns: slice = slice(None)) -> None:
@@ -393,8 +396,3 @@ def _reorder(rows: np.ndarray, order: np.ndarray, part: int, start: int, stop: i
     for row in rows[start:stop]:
         kernels.take(row, order, copy)
         row[:] = copy
-
-
-def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each feature the nodes, those that want it first, ``(n_features, n_nodes)``; and how many want it."""
-    return np.ascontiguousarray(np.argsort(~wanted, axis=0, kind="stable").T), np.count_nonzero(wanted, axis=0)

@@ -102,10 +102,10 @@ def short_name(address: str | Path) -> str:
     return name.split(".")[0].strip("*-_ ") or "table"
 
 
-def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
+def read_table(address: str | Path, schema: Schema, *, with_target: bool) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
     with closing(open_source(address, schema.format)) as source:
-        features, target, _ = joined(source.chunks(Asked(schema, with_target), progress))
+        features, target, _ = joined(source.chunks(Asked(schema, with_target)))
     return features, target
 
 

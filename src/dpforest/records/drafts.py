@@ -77,7 +77,9 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     reader = open_source(address, format)
     if not isinstance(reader, TextTable):
         return format
-    if isinstance(reader.cells, Delimited):
+    if (
+        isinstance(reader.cells, Delimited) and reader.cells.path.is_file()
+    ):  # else whoever opens it says that it is not there
         path = reader.cells.path
         format = settle(replace(format, encoding=_encoding(path)))
         format = settle(replace(format, separator=_separator(path, format.encoding)))
@@ -126,8 +128,6 @@ def _is_utf_8(column: pa.ChunkedArray) -> bool:
 
 def _encoding(path: Path) -> str:
     """UTF-16 by its byte order mark, else UTF-8 if the first block is valid, else the encoding of Windows."""
-    if not path.is_file():
-        return "utf-8"  # whoever opens it says that it is not there
     with unpacked(path) as (stream, _):
         block = stream.read(SAMPLE_BYTES)
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -141,8 +141,6 @@ def _encoding(path: Path) -> str:
 
 def _separator(path: Path, encoding: str) -> str:
     """The separator by which most rows have as many cells as the header; of several, the one with most cells."""
-    if not path.is_file():
-        return ","
 
     def score(separator: str) -> tuple[float, int]:
         with unpacked(path) as (stream, _):

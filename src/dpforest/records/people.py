@@ -147,7 +147,10 @@ class People:
 
     def sample(self, ids: list[Any], share: Fraction) -> np.ndarray:
         """A mask of the rows ``(n_rows,)`` of the persons that a secret sample keeps; rows without an id are not in it."""
-        return draw_persons(person_indices(*ids), share, self.entropy)
+        persons = person_indices(*ids)
+        is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
+        is_kept[draw_kept(len(is_kept) - 1, share, self.entropy)] = True
+        return np.asarray(is_kept[persons])
 
 
 def person_indices(*columns: Any) -> np.ndarray:
@@ -210,14 +213,6 @@ def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
     kept = np.zeros(len(order), dtype=bool)
     kept[order[(ranks < most) & (sorted_persons >= 0)]] = True
     return kept
-
-
-def draw_persons(persons: np.ndarray, share: Fraction, entropy: Entropy) -> np.ndarray:
-    """Mask ``(n_rows,)`` of the rows of persons that a secret sample keeps; those of person -1 are left out."""
-    is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
-    is_kept[draw_kept(len(is_kept) - 1, share, entropy)] = True
-    mask: np.ndarray = is_kept[persons]
-    return mask
 
 
 @njit(cache=True, nogil=True)

@@ -18,16 +18,16 @@ from dpforest import DPForestClassifier, DPSearchCV
 from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.batch import Batch, Wanted, encoded, tally_known
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
+from dpforest.records.scan import Batch, Wanted
 from dpforest.records.source import silent
 from dpforest.records.sources import clusters
 from dpforest.records.sources import dask as on_dask
 from dpforest.records.sources.clusters import Answer, ClusterTable, pack
 from dpforest.records.sources.dask import dask_table
 from dpforest.records.sources.spark import SparkTable, spark_table
-from dpforest.records.vault import Vault
+from dpforest.records.vault import Vault, encoded, tally_known
 from dpforest.schema import Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 

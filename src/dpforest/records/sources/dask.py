@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
-from dpforest.records.batch import Batch, Wanted
 from dpforest.records.columns import (
     asking,
     column_kind,
@@ -25,7 +24,7 @@ from dpforest.records.columns import (
 )
 from dpforest.records.given import to_objects
 from dpforest.records.people import check_id_column, read_ids
-from dpforest.records.scan import BATCH_ROWS
+from dpforest.records.scan import BATCH_ROWS, Batch, Wanted
 from dpforest.records.source import Asked, Progress, silent, telling
 from dpforest.records.sources.clusters import Answer, ClusterTable, Task, Types, types_of
 from dpforest.records.sources.parquet import DAMAGED, File, check_unchanged, open_files

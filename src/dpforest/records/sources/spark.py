@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from dpforest.errors import TableError, shown
-from dpforest.records.batch import Batch, Wanted
 from dpforest.records.columns import require_columns
 from dpforest.records.people import check_id_column, read_ids
-from dpforest.records.scan import MOST_HELD
+from dpforest.records.scan import MOST_HELD, Batch, Wanted
 from dpforest.records.source import Progress, check_types, silent
 from dpforest.records.sources.clusters import Answer, ClusterTable, Task, types_of
 from dpforest.records.sources.tasks import Failure, Packed, reporting
