@@ -47,18 +47,9 @@ from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement, large_delta, proof_in_words, sample_words
 from dpforest.recipes import get_recipe
 from dpforest.recipes.catalogue import equals_listed, fingerprint, outside_parts
+from dpforest.records import doors
 from dpforest.records.assume import assume_public
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import (
-    closed_if_refused,
-    header_of,
-    ids_of,
-    is_elsewhere,
-    names_of,
-    opened,
-    seal_elsewhere,
-    target_beside,
-)
 from dpforest.records.given import given_frame
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids
 from dpforest.records.source import Source
@@ -220,55 +211,44 @@ def seal_table(
 ) -> tuple[Schema, SealedTable]:
     """The checked schema and the sealed rows of a table, wherever it is; sets what scikit-learn keeps of a table."""
     n_jobs = effective_n_jobs(model.n_jobs)
-    if client is not None or is_elsewhere(X):
-        seal = partial(seal_elsewhere, n_jobs=n_jobs, groups=groups, people=people, client=client, progress=progress)
+    if client is not None or doors.is_elsewhere(X):
         if y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
-        return _seal_elsewhere(model, X, client is not None, groups, seal, recipe, earlier)
+        if isinstance(model.schema, str):
+            raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
+        _, schema = resolve_schema(model)
+        table = X if client is not None else doors.opened(X, schema.format)
+        with doors.closed_if_refused(table):
+            schema = _checked(model, recipe, schema, earlier, table, groups)
+            vault = doors.seal_elsewhere(
+                table, schema, n_jobs, groups=groups, people=people, client=client, progress=progress
+            )
+        model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
+        return schema, vault
     frame = given_frame(X)  # a table library is asked once what a table is
     X = X if frame is None else frame
     if y is None and isinstance(model.schema, Schema):
-        y, groups = target_beside(X, model.schema), ids_of(X, groups)
+        y, groups = doors.target_beside(X, model.schema), doors.ids_of(X, groups)
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
     X, schema = resolve_schema(model, X, y)
     id_name = name_of_ids(groups)
     check_no_feature(id_name, schema)
-    schema = _checked(model, recipe, expanded(schema, partial(names_of, X), besides=[id_name]), earlier, X)
+    schema = _checked(model, recipe, schema, earlier, X, id_name)
     vault = Vault.seal(X, y, schema, n_jobs, groups, people)
     keep_names(model, X, schema)
     return schema, vault
 
 
-def _seal_elsewhere(
-    model: Any,
-    table: Any,
-    on_cluster: bool,
-    groups: Any,
-    seal: Callable[[Any, Schema], SealedTable],
-    recipe: Recipe,
-    earlier: Earlier | None,
-) -> tuple[Schema, SealedTable]:
-    """The same for a table that is not in memory; ``groups`` is the name of its column of ids."""
-    if isinstance(model.schema, str):
-        raise SchemaError(f"Rows that are not in memory need a Schema; schema={ASSUMED!r} cannot look at them.")
-    _, schema = resolve_schema(model)
-    table = table if on_cluster else opened(table, schema.format)
-    with closed_if_refused(table):
-        schema = _checked(model, recipe, expanded(schema, partial(names_of, table), besides=[groups]), earlier, table)
-        vault = seal(table, schema)
-    model.n_features_in_, model.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
-    return schema, vault
-
-
-def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any) -> Schema:
-    """The schema, in the order of an earlier model if there is one; raises if the fit cannot use it."""
+def _checked(model: Any, recipe: Recipe, schema: Schema, earlier: Earlier | None, table: Any, id_name: str | None) -> Schema:
+    """The schema for a table, in the order of an earlier model if there is one; raises if the fit cannot use it."""
+    schema = expanded(schema, partial(doors.names_of, table), besides=[id_name])
     recipe.check(schema)
     if earlier is None:
         _check_lists(model, schema)
         return schema
     agreed = earlier.agreed(schema)  # lists of values are those of the earlier model
-    if [*agreed.features] != [*schema.features] and not isinstance(table, Source) and names_of(table) is None:
+    if [*agreed.features] != [*schema.features] and not isinstance(table, Source) and doors.names_of(table) is None:
         raise SchemaError(
             "The earlier model has its columns in another order than this schema, and an array has no names. "
             "Give a table with names, or a schema in that order. Nothing was spent."
@@ -325,7 +305,7 @@ def keep_names(model: Any, X: Any, schema: Schema) -> None:
         return
     # A list has no names to keep and, without a row, no columns to count.
     has_shape = len(getattr(X, "shape", ())) == 2
-    shown_table = header_of(X, schema) if has_shape else np.empty((0, schema.n_features))
+    shown_table = doors.header_of(X, schema) if has_shape else np.empty((0, schema.n_features))
     validate_data(model, shown_table, skip_check_array=True)
 
 

@@ -1,4 +1,4 @@
-"""Every Python block and every command of the documentation runs.
+"""Every Python block, every command and every notebook of the documentation runs.
 
 Blocks of a page run in its order, in a temporary folder that they share. A ``python`` block has names of its own, but for
 pages on which it sees what came before. In a ``console`` block each line ``$ dpforest ...`` (or ``$ python ...``) runs
@@ -6,6 +6,7 @@ and has to end with 0, or with what a comment at its end says: ``$ dpforest fit 
 which is not compared. Commands in other blocks are not run, but have to be commands with options that exist.
 """
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from scripts.docs_notebooks import notebook_files, run_notebook
 from typer.testing import CliRunner
 
 from benchmarks.commands import commands as of_benchmarks
@@ -131,3 +133,53 @@ def test_links_between_pages_lead_somewhere():
             place = Path(os.path.normpath(page.parent / target))
             is_made = place.is_relative_to(ROOT) and MADE_AT_BUILD.match(name_of(place))
             assert place.exists() or (is_made and page.is_relative_to(ROOT / "docs")), f"{page}: {target}"
+
+
+# --- notebooks -------------------------------------------------------------------------------------------------------
+
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+
+
+@NOTEBOOKS
+def test_a_notebook_has_no_output_and_says_what_is_public(path):
+    content = json.loads(path.read_text("utf-8"))
+    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])
+    assert {cell["cell_type"] for cell in content["cells"]} == {"markdown", "code"}
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+    text = " ".join("".join(cell["source"]) for cell in content["cells"])
+    assert "public" in text
+    assert "another release" in text
+
+
+@pytest.mark.slow
+@NOTEBOOKS
+def test_the_cells_of_a_notebook_run_in_their_order(path):
+    pytest.importorskip("statsmodels")
+    cells = run_notebook(path)
+    assert len(cells) == len(json.loads(path.read_text("utf-8"))["cells"])
+    assert any(cell.printed for cell in cells)
+    assert all(picture.startswith(b"\x89PNG") for cell in cells for picture in cell.figures)
+    assert sum(len(cell.figures) for cell in cells) >= 3
+
+
+def test_a_cell_that_fails_stops_the_build(tmp_path):
+    cells = [{"cell_type": "markdown", "source": ["# Title"]}, {"cell_type": "code", "source": ["1 / 0"]}]
+    (tmp_path / "broken.ipynb").write_text(json.dumps({"cells": cells}), "utf-8")
+    with pytest.raises(ZeroDivisionError):
+        notebook_files(tmp_path)
+
+
+def test_a_page_has_what_a_cell_prints_and_draws_below_it(tmp_path):
+    drawing = ["import matplotlib.pyplot as plt\n", "print('seven')\n", "plt.plot([1, 2]);"]
+    cells = [{"cell_type": "markdown", "source": ["# Title"]}, {"cell_type": "code", "source": drawing}]
+    (tmp_path / "small.ipynb").write_text(json.dumps({"cells": cells}), "utf-8")
+    files = notebook_files(tmp_path)
+    assert set(files) == {"notebooks/small.md", "notebooks/small-1.png"}
+    page = files["notebooks/small.md"]
+    assert page.startswith("# Title\n\n[Download this page as a notebook](small.ipynb).\n\n```python\nimport")
+    assert page.endswith("```text\nseven\n```\n\n![Figure 1](small-1.png)")

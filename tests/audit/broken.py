@@ -211,7 +211,7 @@ def of_rows(choose):
 
     def sampled(vault, share, entropy):
         rows = vault._used()
-        chosen = np.asarray(choose(rows.batch.columns, rows.n_rows, entropy), dtype=np.int64)
+        chosen = np.asarray(choose(rows.columns, rows.n_rows, entropy), dtype=np.int64)
         return vault._of(rows.taken(vault._wanted, chosen, vault._workers))
 
     return sampled

@@ -17,9 +17,8 @@ from dpforest.audit.replay import _factor, replay
 from dpforest.audit.subject import Subject
 from dpforest.audit.tape import Query
 from dpforest.errors import TableError
-from dpforest.growing import learnt, target
+from dpforest.growing import target
 from dpforest.growing.learnt import LearnedGrid, Zooms
-from dpforest.growing.target import quantile_bound
 from dpforest.parts.criteria import MaxOperator, SquaredError
 from dpforest.parts.leaves import NoisyCounts, TwoBinMean
 from dpforest.parts.sampling import EveryRecord, PoissonBootstrap
@@ -173,28 +172,11 @@ LEARNT = replace(COUNTS, name="learnt grid", learned_grid=LearnedGrid(Zooms(2, 0
 RANGED = replace(
     COUNTS, criterion=SquaredError(), leaf=TwoBinMean(), tasks=("regression",), target_range=target.TargetRange()
 )
-# Bounds of choices that are too narrow: one direction is denied, or a price forgotten; and what is found in whose choice.
-NARROW_BOUNDS = {
-    "'grid": (LEARNT, learnt, "quantile_bound", [lambda: Bound(0, 1), lambda: Bound(-1, 0)]),
-    "location of the target": (RANGED, target, "quantile_bound", [lambda *t: quantile_bound(*t) if t else Bound(-1, 0)]),
-    "spread of the target": (RANGED, target, "quantile_bound", [lambda *t: Bound(0, t[0] - 1) if t else quantile_bound()]),
-    "range of the target": (RANGED, target, "range_bound", [lambda prices: Bound(-target.UNIT, 0)]),
-}
 
 
 @pytest.mark.parametrize("recipe", [LEARNT, RANGED], ids=["grid", "range"])
 def test_a_learnt_grid_and_a_range_of_the_target_are_sound(recipe):
     assert not first_findings(Subject(recipe), 30)
-
-
-@pytest.mark.parametrize("what", NARROW_BOUNDS)
-def test_a_choice_whose_scores_move_farther_than_stated_is_caught(what, monkeypatch):
-    recipe, module, place, bounds = NARROW_BOUNDS[what]
-    for bound in bounds:
-        monkeypatch.setattr(module, place, bound)
-        findings = first_findings(Subject(recipe))
-        assert "bound" in {finding.kind for finding in findings}
-        assert all(what in finding.what for finding in findings if finding.kind == "bound")
 
 
 class FreeBootstrap(PoissonBootstrap):

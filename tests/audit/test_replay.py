@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.audit.broken import COUNTS, GREEDY, ORIGINALS, TWINS, with_counter
-from tests.support.given_draws import GivenDraws
+from tests.support.laws import GivenDraws
 
 from dpforest import Bounded, DPForestClassifier, DPForestRegressor, get_recipe, list_recipes
 from dpforest.audit.cases import generate

@@ -235,6 +235,21 @@ def test_numbers_that_stand_for_missing_are_counted_as_missing_however_they_are_
     assert [found["z"][name] for name in NUMBERS] == [6, 0, 0, 0]
 
 
+def test_dates_that_fit_are_counted_and_text_that_is_none(folder):
+    seen = {"kind": "date", "lower": "2020-01-01", "upper": "2024-12-31", "time": True}
+    cells = [
+        "2024-02-29T10:20:30Z",
+        "2024-02-29 10:20",
+        "2020-01-01T00:00:00+01:00",
+        "yesterday",
+        "",
+        "1990-01-01",
+        "\u0664",
+    ]
+    found = columns(folder, "seen,ill\n" + "".join(f"{cell},no\n" for cell in cells), content({"seen": seen}))["seen"]
+    assert (found["kind"], [found[name] for name in NUMBERS]) == ("date", [2, 2, 1, 2])
+
+
 def test_labels_that_are_numbers_in_another_writing_are_near(folder):
     labels = {"name": "ill", "kind": "classes", "labels": ["0", "1"]}
     found = columns(folder, "x,ill\n1,0.0\n1,1.0\n1,1\n", content({"x": {"kind": "numeric"}}, labels))["ill"]

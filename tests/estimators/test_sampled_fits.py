@@ -19,12 +19,11 @@ from tests.cli.command import done
 from tests.support.crosses import pairwise
 from tests.support.planted import assert_same_forest
 from tests.support.stated import epsilon_of
-from tests.torture.forged import forge
 
 from dpforest import Budget, DPForestClassifier, DPForestRegressor, DPSearchCV, list_recipes, load_model
 from dpforest.budget import Loss
 from dpforest.cli.console import output
-from dpforest.errors import AccountingError, ModelFileError, NothingLearntWarning, ParameterError
+from dpforest.errors import AccountingError, NothingLearntWarning, ParameterError
 from dpforest.privacy.ledger import Ledger
 from dpforest.schema import Bounded, Categorical, Classes, Numeric, Schema
 from dpforest.show.plan import explain
@@ -155,13 +154,6 @@ def test_every_recipe_can_be_fitted_to_a_sample(recipe, delta):
     assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
 
 
-def test_a_seed_gives_the_same_sample_and_the_statement_says_that_nothing_holds():
-    one, other = (fitted(DECLARED, random_state=3) for _ in range(2))
-    assert_same_forest(one.forest_, other.forest_)
-    assert one.ledger_ == other.ledger_
-    assert not one.privacy_.holds
-
-
 @pytest.mark.slow
 def test_a_file_and_the_same_table_in_memory_give_the_same_forest_by_the_same_coins(tmp_path):
     X = table()
@@ -241,30 +233,6 @@ def test_a_number_of_rows_that_is_none_is_refused_before_a_charge():
         with pytest.raises(ParameterError, match="sample_rows"):
             model.fit(table(10), labels(table(10)))
         assert not hasattr(model, "ledger_")
-
-
-# --- what is stated and kept ------------------------------------------------------------------------------------------
-
-
-def rewritten(model, share, path):
-    """A file of the model with another share of its last book, as whoever can compute digests would write it."""
-    model.save(path)
-    forge(path, {}, lambda facts: facts["ledger"]["books"][-1].update(sample_share=share))
-    return path
-
-
-ODD_SHARES = [
-    0, 2, -0.25, 1e-9, 1 / 3, "0", "nan", "inf", "1/4", "1/0", "1e-99999999", "", "a quarter", [], {}, None, [1, 4],
-]  # fmt: skip
-
-
-def test_a_file_with_a_share_that_no_fit_would_have_drawn_is_refused(tmp_path):
-    model, path = model_of("pure"), tmp_path / "model.dpf"
-    for share in ODD_SHARES:
-        with pytest.raises(ModelFileError):
-            load_model(rewritten(model, share, path))
-    # A smaller share than was drawn does not say that more was spent than there was: the same charges on fewer records.
-    assert load_model(rewritten(model, 0.125, path)).ledger_.spent < 1.0
 
 
 # --- what people see --------------------------------------------------------------------------------------------------

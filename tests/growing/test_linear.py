@@ -34,7 +34,7 @@ from dpforest.growing.linear import (
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
 from dpforest.parts.leaves import NoisyCounts
-from dpforest.privacy.bounds import Blocks, Bound
+from dpforest.privacy.bounds import Blocks
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT, AllTrees
 from dpforest.records.counter import MemoryCounter
@@ -227,32 +227,6 @@ def test_a_look_hands_over_the_sums_and_states_the_steps_times_the_largest_weigh
 
 def run_of(gate):
     return SimpleNamespace(gate=gate)
-
-
-@DELTAS
-@pytest.mark.parametrize("prior", [0.0, 1.3, -4.0])
-def test_an_added_record_raises_the_score_of_a_slope_by_nothing_to_the_most_weight(prior, delta):
-    weights, leads, most = class_weights(prior), np.zeros((N_BINS, 2), dtype=np.int64), 0
-    leads[100:140] = 3
-
-    def scores_of(counts):
-        gate = gate_of(1.0, delta)
-        linear._slope(run_of(gate), Sealed(counts), weights, gate.ledger.accountant.budget)
-        ((scores, bound),) = gate.selections
-        assert bound == Bound(0, MOST_WEIGHT)
-        assert np.issubdtype(scores.dtype, np.integer)
-        return scores
-
-    before = scores_of(leads)
-    for place in [0, 1, 60, 127, 128, 200, N_BINS - 1]:
-        for label in (0, 1):
-            more = leads.copy()
-            more[place, label] += 1
-            move = scores_of(more) - before
-            assert move.min() >= 0
-            assert move.max() <= weights[label]
-            most = max(most, int(move.max() - move.min()))
-    assert most > 0.99 * MOST_WEIGHT
 
 
 def test_how_well_a_slope_does_is_by_the_log_loss_of_the_own_class():

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.support.encoded import with_one_more
 from tests.support.replay import assert_paid, train
+from tests.support.steps import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneCutEach
 from tests.support.strategies import recipe_of
-from tests.support.tiny import ADDITIVE, TINY_NUMBER, TINY_THREE, TINY_TWO, OneCutEach
 
 from dpforest import Classes, Numeric, Schema
 from dpforest.audit.tape import cost

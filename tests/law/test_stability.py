@@ -15,8 +15,7 @@ from scipy import stats
 from tests.support import naive
 from tests.support.chances import FAILURE
 from tests.support.encoded import opened, random_table, with_one_more
-from tests.support.given_draws import GivenDraws
-from tests.support.laws import assert_even_and_independent, assert_parts_vary
+from tests.support.laws import GivenDraws, assert_even_and_independent, assert_parts_vary
 from tests.support.planted import counter_of, hand_made
 from tests.support.replay import train
 from tests.support.strategies import THREE, TWO, recipe_of

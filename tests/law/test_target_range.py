@@ -12,6 +12,7 @@ from tests.support.strategies import scored_counter
 from tests.support.targets import NUMBER, share_of_range
 
 from dpforest import Bounded, Classes, Numeric, Schema, get_recipe
+from dpforest.common.work import Workers
 from dpforest.growing.target import (
     STEPS,
     Centres,
@@ -39,8 +40,8 @@ from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.base import MOST_WEIGHT
-from dpforest.records.columns import count_by_edges
-from dpforest.records.vault import Vault
+from dpforest.records.scan import Batch
+from dpforest.records.vault import Vault, tally_targets
 from dpforest.schema import FINE_STEPS, TARGET_STEPS
 from dpforest.schema.domain import Domain, Grid
 
@@ -63,17 +64,21 @@ def sealed_rows(schema, values):
     return Vault.seal(np.zeros((len(values), 1)), values, schema)
 
 
+def count_by_edges(values, edges):
+    return tally_targets(edges, Batch([], np.array(values, dtype=float)), Workers())
+
+
 # --- location and spread --------------------------------------------------------------------------------------------
 
 
 def spreads_of(values, within, target, centre=0.0):
     edges = edges_around(centre, DISTANCES, target)
-    counts = count_by_edges(np.array(values, dtype=float), edges)
+    counts = count_by_edges(values, edges)
     return spread_scores(edges, centre, DISTANCES, target.range[0], within, counts)[0]
 
 
 def locations_of(values, target):
-    return median_scores(count_by_edges(np.array(values, dtype=float), edges_around(0.0, DISTANCES, target)))
+    return median_scores(count_by_edges(values, edges_around(0.0, DISTANCES, target)))
 
 
 def random_bases(seed):
@@ -194,7 +199,7 @@ def scores_of(values, scale=SCALE, target=ANY):
     """The score of each range for a list of values."""
     lows, highs, prices = ranges(scale, target)
     edges = edges_within(np.concatenate([lows, np.nextafter(highs, np.inf)]), target)
-    counts = count_by_edges(np.clip(np.array(values, dtype=float), *target.range), edges)
+    counts = count_by_edges(np.clip(values, *target.range), edges)
     return range_scores(edges, lows, highs, prices, target.range[0], counts)[0]
 
 

@@ -1,4 +1,7 @@
-"""Effects are partial dependence by the released trees, and their bands hold what noise has moved as often as they say."""
+"""Effects are partial dependence by the released trees, and their bands hold what noise has moved as often as they say.
+
+Fits and noise are seeded, so that no test fails by chance.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -255,7 +258,7 @@ BANDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BANDS)
 def test_bands_hold_the_effect_without_noise_as_often_as_they_say(name):
-    # Noise is seeded, so the test cannot fail by chance. It is drawn anew for the leaves of one structure.
+    # Noise is drawn anew for the leaves of one structure.
     refine, vote, leaf, variance, link = BANDS[name]
     model = fitted("consul-2020-ert", epsilon=np.inf, n_rows=8000, n_trees=3, max_depth=4, random_state=3)
     factors = np.array(leaf.noise(model.forest_.target) if isinstance(leaf, Rotated) else INDEPENDENT)

@@ -1,4 +1,7 @@
-"""Importances of trees that add up say what the effects say, without what noise alone gives."""
+"""Importances of trees that add up say what the effects say, without what noise alone gives.
+
+Fits and noise are seeded, so that no test fails by chance.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -28,7 +31,6 @@ def fitted(y, X, epsilon=5.0, **settings):
 @pytest.mark.slow
 @pytest.mark.parametrize(("flipped", "epsilon", "delta"), pairwise([0.0, 0.1, 0.3], [1.0, 5.0], [0.0, 1e-6]))
 def test_the_only_column_that_matters_has_nearly_all_importance(flipped, epsilon, delta):
-    # Fits are seeded, so the test cannot fail by chance.
     X, rng = table()
     model = fitted(np.where((X["signal"] > 0.5) ^ (rng.random(len(X)) < flipped), "y", "n"), X, epsilon, delta=delta)
     assert model.feature_importances_[0] >= 0.9
@@ -105,7 +107,6 @@ def importances(model, *features, pairs=()):
 
 
 def test_what_noise_adds_to_a_strength_is_taken_off_and_the_band_holds():
-    # Noise is seeded, so the test cannot fail by chance.
     model, rng = forest(), np.random.default_rng(1)
     truths = {"signal": np.tile([-1.0, 1.0], 8), "noise1": np.tile([-0.7, 0.7], 8), "noise2": np.zeros(16)}
     exact = np.array([1, 0.49, 0]) / 1.49

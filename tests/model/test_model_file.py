@@ -510,12 +510,6 @@ def test_a_path_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path):
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_a_model_replaces_a_file_as_a_whole(tmp_path):
-    (tmp_path / "model.dpf").write_text("old " * 100_000)
-    assert same(classifier(), load_model(saved(classifier(), tmp_path)))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model.dpf"]
-
-
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()], ids=["disk", "interrupt"])
 @pytest.mark.parametrize("function", ["replace", "fdopen"])
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(function, error, tmp_path, monkeypatch):

@@ -25,8 +25,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.command import run
-from tests.neighbours.file_schemas import SCHEMAS, assert_like, readings, seal
-from tests.neighbours.one_record import FEW, FINE, ODD, ORDINARY, noted, placed, read, root_counts, some_of
+from tests.neighbours.one_record import (
+    FEW,
+    FINE,
+    ODD,
+    ORDINARY,
+    SCHEMAS,
+    assert_like,
+    noted,
+    placed,
+    read,
+    readings,
+    root_counts,
+    seal,
+    some_of,
+)
 
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPSearchCV, Numeric, Schema
 from dpforest.errors import TableError

@@ -15,7 +15,6 @@ from dask import delayed
 from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.neighbours.file_schemas import SCHEMAS, assert_like, everyone, readings, seal
 from tests.neighbours.one_record import (
     FEW,
     FINE,
@@ -23,11 +22,16 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
+    SCHEMAS,
+    assert_like,
+    everyone,
     noted,
     outcome,
     placed,
     read,
+    readings,
     root_counts,
+    seal,
     some_of,
 )
 
@@ -116,11 +120,12 @@ def in_file(folder, table):
 
 
 def in_folder(folder, table):
-    """Beside another file, of other types, that is read first."""
+    """Beside another file, of other types and in another order, that is read first."""
     in_file(folder, table)
     kind = table.schema.field("target").type
     target = PLAIN["x"] if kind in NUMBERS else PLAIN["target"] if kind in TEXTS else pa.nulls(N_ROWS)
-    pq.write_table(pa.table(PLAIN | {"target": target}), folder / "0.parquet")
+    first = {"more": PLAIN["x"], **dict(reversed((PLAIN | {"target": target}).items()))}
+    pq.write_table(pa.table(first), folder / "0.parquet")
     return folder
 
 
@@ -302,6 +307,7 @@ def test_odd_folders_are_not_seen(folder_of, found_by, tables_of_odd, schema):
     """Types that follow from the names of all folders, as readers like to guess them, would change for all records."""
     before = found_by(folder_of([]), schema)
     assert before.outcome == FINE
+    assert before == BY["vault"](folder_of([]), schema)
     for odd in tables_of_odd:
         with noted(str(odd)):
             found_by(folder_of(odd), schema).assert_like(before, len(odd))

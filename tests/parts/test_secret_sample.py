@@ -55,11 +55,6 @@ def test_a_sample_is_drawn_from_tables_of_more_than_five_quarters_of_the_rows_th
         assert found <= 1 / Fraction(more) < found + Fraction(1, SHARE_STEPS)
 
 
-def test_rows_of_each_class_are_wanted_and_of_two_if_there_is_one():
-    shares = [SecretSample().share(facts_of(n_rows=64e6, n_classes=k)) for k in (None, 1, 2, 4, 16, 64)]
-    assert shares == [Fraction(1, 32), Fraction(1, 32), Fraction(1, 32), Fraction(1, 16), Fraction(1, 4), 1]
-
-
 def test_a_number_of_rows_that_is_asked_for_is_drawn_from_any_larger_table():
     for wanted, n_rows, share in [
         (100, 100.0, 1), (100, 99.0, 1), (100, 0.0, 1), (100, -3.0, 1), (1, 2.0, Fraction(1, 2)),

@@ -42,7 +42,7 @@ def chances(scores, rate):
 def walk(node, values):
     """The leaf of one record."""
     while node.children:
-        node = node.children[int(node.route(np.array([values[node.feature]]))[0])]
+        node = node.children[int(node.split.route(np.array([values[node.split.feature]]))[0])]
     return node
 
 
@@ -50,7 +50,7 @@ def paths(node, above=()):
     """The features on the way to each leaf."""
     if not node.children:
         return [above]
-    return [path for child in node.children for path in paths(child, (*above, node.feature))]
+    return [path for child in node.children for path in paths(child, (*above, node.split.feature))]
 
 
 def depth_of(node):

@@ -11,7 +11,7 @@ from tests.recipes.tables import make_table
 from dpforest import Categorical, Classes, Numeric, Schema, get_recipe
 from dpforest.parts.shape import Facts
 from dpforest.published import li_2022
-from dpforest.published.form import Node, gini
+from dpforest.published.form import Node, Split, gini
 from dpforest.published.trees import Sample, draw_features, grow, noise_scale
 
 A, AB, X = {"A": Categorical([0, 1])}, {"A": Categorical([0, 1]), "B": Categorical([0, 1])}, {"x": Numeric(0, 9)}
@@ -57,7 +57,7 @@ def test_gini_of_every_split_is_that_of_counting_anew():
         assert len(splits.ginis) == len(np.unique(held[~np.isnan(held)])) - (splits.feature == 0)
         for split, found in enumerate(splits.ginis):
             cut = splits.at_cut(split, splits.midpoint(split)) if splits.is_continuous else splits.at_value(split)
-            sides = Node(np.empty(0), cut.feature, cut.cuts, cut.groups).route(held)
+            sides = cut.split.route(held)
             assert set(sides) == {0, 1}
             assert found == pytest.approx(naive_gini(sides, target))
 
@@ -80,7 +80,7 @@ def test_growing_stops_on_pure_nodes_and_at_the_depth():
     sample = Sample(rows)
     first = sample.splits(0, np.arange(9)).best_choice()
     root = grow(sample, 5, lambda records, level: first, lambda counts, level: counts)
-    assert (root.cuts, [child.children for child in root.children]) == ((2.5,), [[], []])
+    assert (root.split.cuts, [child.children for child in root.children]) == ((2.5,), [[], []])
     assert grow(sample, 0, lambda records, level: first, lambda counts, level: counts).children == []
 
 
@@ -130,8 +130,8 @@ def test_a_negative_weight_leaves_no_budget():
 
 def test_out_of_bag_weights_follow_the_equations():
     leaves = [Node(np.array(counts)) for counts in ([2, 0], [0, 4], [4, 0])]
-    inner = Node(np.array([2, 4]), 1, cuts=(0.5,), children=leaves[:2])
-    root = Node(np.array([6, 4]), 0, cuts=(0.5,), children=[leaves[2], inner])
+    inner = Node(np.array([2, 4]), Split(1, cuts=(0.5,)), leaves[:2])
+    root = Node(np.array([6, 4]), Split(0, cuts=(0.5,)), [leaves[2], inner])
     importances = li_2022.tree_importances(root, 3)
     assert importances == pytest.approx([0.48 - 0.6 * (4 / 9), 4 / 9, 0])
     features = {name: Numeric(0, 1) for name in "abc"}

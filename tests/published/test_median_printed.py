@@ -121,7 +121,7 @@ class TestLeaks:
         table = rows_of([copy] * 9 + [tenth], y, [Categorical([*"abcd"])] * 9 + [Categorical(["a", "b"])])
         neighbour = with_one_more(table, [1] * 10, 1)
         recipe, epsilon = median_recipe(k=10, rho=0.9), 2.2
-        tenth_is_chosen = log_ratio(recipe, epsilon, table, neighbour, lambda roots: roots[0].feature == 9, 1500)
+        tenth_is_chosen = log_ratio(recipe, epsilon, table, neighbour, lambda roots: roots[0].split.feature == 9, 1500)
         assert tenth_is_chosen > epsilon
 
 
@@ -272,7 +272,8 @@ class TestThesis:
         rows = rows_of(rng.uniform(2, 4, (2, 500)), rng.integers(0, 2, 500), [Numeric(0, 11)] * 2)
         roots = [train(self.NAME, rows, 1.0, seed, depth=6)[0] for seed in range(5)]
         assert max(len(path) for root in roots for path in paths(root)) > 1
-        assert {cut for root in roots for node in nodes_of(root) for cut in node.cuts} <= set(np.linspace(0, 11, 12)[1:-1])
+        cuts = {cut for root in roots for node in nodes_of(root) if node.split for cut in node.split.cuts}
+        assert cuts <= set(np.linspace(0, 11, 12)[1:-1])
 
     def test_offers_of_a_category_are_those_that_occur(self):
         offers = thesis.Offers.of(np.array([4, 1, 1, 4, 4]), Categorical(LETTERS))
@@ -297,8 +298,8 @@ class TestThesis:
         columns = [rng.random(200), rng.integers(0, 3, 200)]
         rows = rows_of(columns, columns[0] > 0.5, [Numeric(0, 1), Categorical(LETTERS)])
         root = train(self.NAME, rows, math.inf, depth=6)[0]
-        assert root.feature == 0
-        assert root.cuts[0] == pytest.approx(0.5, abs=0.1)
+        assert root.split.feature == 0
+        assert root.split.cuts[0] == pytest.approx(0.5, abs=0.1)
         right = [walk(root, record).counts[int(record[0] > 0.5)] for record in zip(*columns, strict=True)]
         assert np.mean(right) > 0.95
 

@@ -13,7 +13,7 @@ from dpforest.parts.allocation import EveryQuery
 from dpforest.published import blum_2005
 from dpforest.published import fletcher_islam_2015_dpdf as dpdf
 from dpforest.published import friedman_schuster_2010 as diffpid3
-from dpforest.published.form import Node, laplace
+from dpforest.published.form import Node, Split, laplace
 from dpforest.published.trees import Values, prune_tree
 
 
@@ -52,8 +52,8 @@ class TestDpdf:
     def test_missing_values(self):
         rows = rows_of([[0, 3, 4], [0.0, np.nan, 1.0]], [0, 1, 1], [Categorical(LETTERS), Numeric(0, 1)])
         first, second = Values.of(rows, self.RECIPE).attributes
-        assert (first.n_values, first.values.tolist()) == (3, [0, 2, 2])
-        assert (second.n_values, second.values.tolist()) == (5, [0, 4, 4])
+        assert (first.split.n_children, first.values.tolist()) == (3, [0, 2, 2])
+        assert (second.split.n_children, second.values.tolist()) == (5, [0, 4, 4])
 
     def test_a_size_is_the_signed_sum_of_the_noisy_counts(self, monkeypatch):
         """Line 15: 150 - 80 is below 100, though the absolute values of eq. 26 sum to 230."""
@@ -74,14 +74,14 @@ class TestDpdf:
         rng = np.random.default_rng(1)
         rows = rows_of(rng.integers(0, 3, (5, 20_000)), rng.integers(0, 2, 20_000), [Categorical(LETTERS)] * 5)
         roots = train(self.RECIPE.name, rows, 50.0, n_trees=4)
-        assert len({root.feature for root in roots}) == 4
+        assert len({root.split.feature for root in roots}) == 4
         for root in roots:
             assert all(len(set(path)) == len(path) for path in paths(root))
 
     def test_pruning_is_strict(self):
         def parent(*children):
             counts = [Node(np.array(child, dtype=float)) for child in children]
-            return Node(np.array([50.0, 50.0]), 0, cuts=(0.5,), children=counts)
+            return Node(np.array([50.0, 50.0]), Split(0, cuts=(0.5,)), counts)
 
         cases = [([50, 50], [(25, 25), (25, 25)], True), ([50, 50], [(30, 20), (20, 30)], True)]
         cases += [([10, 90], [(30, 30), (10, 30)], False), ([10, 90], [(60, 60), (-5, 45)], False)]
@@ -90,7 +90,7 @@ class TestDpdf:
             node.counts = np.array(counts, dtype=float)
             prune_tree(node)
             assert bool(node.children) is kept
-        above = Node(np.array([5.0, 95.0]), 0, cuts=(0.5,), children=[parent((50, 51), (51, 50)), Node(np.ones(2))])
+        above = Node(np.array([5.0, 95.0]), Split(0, cuts=(0.5,)), [parent((50, 51), (51, 50)), Node(np.ones(2))])
         above.children[0].counts = np.array([20.0, 80.0])
         prune_tree(above)
         assert not above.children
@@ -183,7 +183,7 @@ class TestDiffPid3:
     def test_pruning_closes_a_node_only_over_a_child_of_negative_size(self):
         for children, kept in [([(3, 4), (5, 2)], True), ([(-3, 9), (5, -2)], True), ([(-30, 9), (50, 20)], False)]:
             leaves = [Node(np.array(counts, dtype=float)) for counts in children]
-            node = Node(leaves[0].counts + leaves[1].counts, 0, cuts=(0.5,), children=leaves)
+            node = Node(leaves[0].counts + leaves[1].counts, Split(0, cuts=(0.5,)), leaves)
             prune_tree(node)
             assert bool(node.children) is kept
 
@@ -267,7 +267,7 @@ def test_without_noise_the_root_has_the_largest_information_gain(seed):
         parts = [np.bincount(rows.target[column == value], minlength=2) for value in np.unique(column)]
         gains.append(entropy(rows.class_counts()) - sum(part.sum() / 60 * entropy(part) for part in parts))
     (root,) = train(NAME, rows, math.inf, depth=1)
-    assert root.feature == int(np.argmax(gains))
+    assert root.split.feature == int(np.argmax(gains))
 
 
 def test_what_is_no_share_adds_nothing_to_the_gain():

@@ -148,10 +148,10 @@ def test_a_split_has_a_child_for_each_listed_value_and_no_more(name):
     columns = [rng.integers(0, len(feature.categories) + 2, 4000) for feature in features]
     roots = train(name, rows_of(columns, rng.integers(0, 2, 4000), features), 100.0, n_trees=4, depth=2)
     nodes = [node for root in roots for node in nodes_of(root) if node.children]
-    assert {(node.feature, len(node.children)) for node in nodes} == {(0, 3), (2, 4)}
+    assert {(node.split.feature, len(node.children)) for node in nodes} == {(0, 3), (2, 4)}
     for node in nodes:
         last = len(node.children) - 1
-        assert node.route(np.arange(last + 3)).tolist() == [*range(last), last, last, last]
+        assert node.split.route(np.arange(last + 3)).tolist() == [*range(last), last, last, last]
 
 
 @pytest.mark.parametrize(

@@ -153,25 +153,3 @@ def test_the_shape_of_a_recipe_is_that_of_its_source(name):
     recipe = get_recipe(name)
     depth, n_trees, source = SHAPES[name]
     assert (recipe.depth, recipe.n_trees) == (depth, n_trees), source
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "parts"),
-    [
-        # Equation 4.29 for seven: 2/7, 2/6, 2/5, 2/4, 2/3, 2/2 and 1.
-        ("hou-2019", {}, (60, 70, 84, 105, 140, 210, 210)),
-        # Equation 4.32 for five: 1/5, 1/4, 1/3, 1/2 and 1.
-        ("liu-2022", {}, (12, 15, 20, 30, 60)),
-        # Equation 12 for nine, d half of its largest, 1/72: layers 1/18, 5/72, 6/72 and so on, as e1 = (2 - 9 * 8/72)/18.
-        ("dong-2022", {"q": 1.0, "d": 0.5}, range(4, 13)),
-        ("dong-2022", {"q": 2, "d": 0.0}, [2**layer for layer in range(9)]),
-        ("dong-2022", {"q": 1, "d": 0}, [1] * 9),
-        # Equation 9 for five.
-        ("fletcher-islam-2015-dpdf", {}, (2, 2, 2, 2, 1)),
-    ],
-)
-def test_the_layers_of_a_tree_are_those_of_the_equations(name, given, parts):
-    recipe = get_recipe(name).with_parameters(given)
-    plan = recipe.allocate.plan(1.0, recipe.depth)
-    layers = [sum(pair) for pair in zip((*plan.splits, 0.0), plan.counts, strict=True)]
-    assert layers == pytest.approx([part / sum(parts) for part in parts])

@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.conformance import random_splits
 from tests.support import naive
 from tests.support.encoded import opened
-from tests.support.given_draws import GivenDraws
+from tests.support.laws import GivenDraws
 from tests.support.strategies import random_codes
 from tests.support.targets import NUMBER, classes
 

@@ -115,14 +115,6 @@ def test_folders_that_will_not_do_are_refused_without_their_values(folder, place
 # --- commands, and other ways to read a folder ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_cluster_reads_folders_as_columns(folder, client):
-    one, other = (
-        sorted(zip(*codes_of(seal_elsewhere(folder, SCHEMA, 1, client=own)), strict=True)) for own in (None, client)
-    )
-    assert one == other
-
-
 def test_a_draft_of_folders_says_what_it_guessed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for year in (2023, 2024):

@@ -131,29 +131,6 @@ def check_file(path, schema=CLASSES, **parameters):
     return from_file, in_memory
 
 
-def test_files_of_a_folder_may_differ_in_types_and_columns(tmp_path):
-    parts = [
-        plain(),
-        changed(plain(), "x", lambda column: column.cast(pa.float32())).select(["target", "d", "c", "k", "x"]),
-        changed(plain(), "d", lambda column: column.cast(pa.int16())).append_column("id", pa.array([SECRET] * N_ROWS)),
-        changed(plain(), "k", lambda column: pa.nulls(len(column))),
-        changed(plain(), "c", lambda column: column.combine_chunks().dictionary_encode()),
-    ]
-    (tmp_path / "f").mkdir()
-    for index, part in enumerate(parts):
-        pq.write_table(part, tmp_path / "f" / f"{index}.parquet", row_group_size=64)
-    one_type = pa.concat_tables(part.select(plain().column_names).cast(plain().schema) for part in parts)
-    pq.write_table(one_type, tmp_path / "one.parquet")
-    assert_same_forest(model_of().fit(tmp_path / "f").forest_, model_of().fit(tmp_path / "one.parquet").forest_)
-
-
-def test_labels_that_count_as_another_and_bounded_targets_are_read_from_a_file(tmp_path):
-    for number, table in enumerate(["unlisted labels", "null in every column"]):
-        check_file(written(tmp_path / str(number), TABLES[table]()), Schema(MIXED, Classes([0, 1, 3], other=3)))
-        change = [lambda column: column, every_third_null][number]
-        check_file(written(tmp_path / f"{number} bounded", changed(plain(BOUNDED), "target", change)), BOUNDED)
-
-
 @pytest.mark.parametrize("table", ["plain", "null in every column", "unlisted labels", "dictionaries", "no rows"])
 @pytest.mark.filterwarnings("ignore::dpforest.errors.LeakWarning")
 def test_a_printed_algorithm_gets_the_same_rows_from_a_file(tmp_path, table):

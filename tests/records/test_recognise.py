@@ -9,7 +9,7 @@ import pytest
 
 from dpforest.errors import TableError
 from dpforest.records.doors import open_source
-from dpforest.records.recognise import SAMPLE_BYTES, recognise
+from dpforest.records.drafts import SAMPLE_BYTES, recognise
 from dpforest.schema import Format
 
 
@@ -144,7 +144,7 @@ def test_workbooks_and_json_lines_have_words_for_missing_too(tmp_path):
 KINDS = {
     "number": (["1,5", "-", "-", "2"], ["0", "0,5", "10"]),
     "truth": (["TRUE", "false", "True", ""],),
-    "date": (["2020-01-01", "-", "2020-01-02"], ["31.12.2020", "-", "1.2.2020"]),
+    "date": (["2020-01-01", "-", "2020-01-02"], ["31.12.2020", "-", "1.2.2020"], ["2020-01-01T00:00Z", ""]),
     "time": (["31.12.2020 12:30", "1.2.2020 01:05"],),
     "text": (
         ["01", "02", "17"], ["31.12.2020 12:30", "1.2.2020 1:05"], ["1.2.20", "3.4.20"], ["a", "1", "2"], ["", "", "NA"],

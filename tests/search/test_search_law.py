@@ -203,40 +203,6 @@ def test_delta_of_the_best_is_at_most_what_is_claimed_and_more_than_that_of_a_te
     assert any(is_missed)
 
 
-def ties(law, run, ranks):
-    """The law of the best if outcomes of equal rank tie, and the first run of them is kept."""
-    found = np.zeros(len(run))
-    for rank, chance in zip(np.unique(ranks)[::-1], law_of_best(law, ranked(run, ranks)), strict=True):
-        own = ranks == rank
-        found[own] = chance * run[own] / run[own].sum()
-    return found
-
-
-def ranked(run, ranks):
-    return np.array([run[ranks == rank].sum() for rank in np.unique(ranks)[::-1]])
-
-
-def gaussian(centre, variance, most=60):
-    values = np.arange(-most, most + 1)
-    masses = np.exp(-((values - centre) ** 2) / (2 * variance))
-    return masses / masses.sum()
-
-
-@pytest.mark.parametrize("mean", [1.5, 10, 200])
-@pytest.mark.parametrize("variance", [8.0, 40.0])
-def test_noisy_counts_ranked_in_any_way_keep_the_claim(mean, variance):
-    law, rng, rho = Logarithmic.with_mean(mean), np.random.default_rng(3), 1 / (2 * variance)
-    runs = gaussian(0, variance), gaussian(1, variance)  # of a discrete Gaussian; what is cut off is below 1e-16
-    values = np.arange(len(runs[0]))
-    drawn = rng.permutation(values), rng.integers(0, 5, values.size)
-    for ranks in (values, -values, np.abs(values - 60), values // 7, *drawn):
-        found = [ties(law, run, ranks) for run in runs]
-        assert found[0].sum() == pytest.approx(1)
-        for epsilon in (0.2, 0.5, 1.0, 1.5):
-            claimed = math.exp(log_delta_of_best(law, rho, epsilon))
-            assert max(delta_at(epsilon, *pair) for pair in (found, found[::-1])) <= claimed + 1e-14
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 30.0])
 @pytest.mark.parametrize("mean", [1.0, 1.5, 10, 1000])

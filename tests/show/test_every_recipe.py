@@ -63,14 +63,6 @@ def test_plots_are_drawn_and_bars_of_the_budget_are_all_that_was_spent(recipe, t
     assert np.isfinite(values).all()
 
 
-@pytest.mark.night
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_plots_of_a_model_without_noise_are_drawn(recipe):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        drawn(*(draw(small_model(recipe, epsilon=np.inf)) for draw in OF_MODELS))
-
-
 @pytest.mark.parametrize(("recipe", "variant"), VARIANTS)
 def test_the_report_says_what_the_statement_and_the_ledger_say(recipe, variant, tmp_path):
     model = silently(small_model, recipe, variant, max_depth=3)

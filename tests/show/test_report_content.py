@@ -133,19 +133,6 @@ def test_scopes_that_are_alike_are_drawn_once_with_their_number():
     assert groups["splits of level #"]["levels"] == [0]
 
 
-def test_side_by_side_scopes_cost_the_largest_and_a_bootstrap_its_exponential():
-    ledger = Ledger(make_accountant(10.0, 0.0))
-    with ledger.scope("two parts", "parallel"):
-        for name, amount in (("first", 1.0), ("second", 3.0)):
-            with ledger.scope(name):
-                ledger.charge("leaves", "geometric", amount)
-    with ledger.scope("bootstrap", "bootstrap", copies=2):
-        ledger.charge("leaves", "geometric", 0.5)
-    parallel, bootstrap = picture(ledger)["children"]
-    assert parallel["cost"] == 3
-    assert bootstrap["cost"] == pytest.approx(2 * math.expm1(0.5))
-
-
 @pytest.mark.slow
 def test_picture_of_a_ledger_with_many_different_parts_stays_small():
     ledger = Ledger(make_accountant(1e6, 0.0))

@@ -164,3 +164,13 @@ def assert_same_law(ours: np.ndarray, theirs: np.ndarray) -> None:
     table = table[:, table.sum(axis=0) >= 20]
     assert table.shape[1] > 1
     assert stats.chi2_contingency(table).pvalue > FAILURE
+
+
+class GivenDraws:
+    """Coins that were given beforehand, in the place of those that are drawn for each record."""
+
+    def __init__(self, drawn):
+        self._drawn = drawn
+
+    def draw_for_records(self, kernel, values, *arguments):
+        values[...] = self._drawn

@@ -1,18 +1,22 @@
-"""Fits of a sequence of steps on encoded records, under a gate that remembers what it was handed."""
+"""Fits of a sequence of steps on encoded records, under a gate that remembers; and small recipes for them."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 from tests.support.encoded import facts_about, opened
 from tests.support.strategies import recipe_of
-from tests.support.targets import classes
+from tests.support.targets import NUMBER, classes
 
+from dpforest import Numeric, Schema
 from dpforest.growing.sequential import Phase, Sequential
 from dpforest.mechanisms import Entropy
-from dpforest.parts.allocation import LeavesOnly
+from dpforest.parts.allocation import LeavesOnly, Uniform
 from dpforest.parts.criteria import MaxOperator
 from dpforest.parts.leaves import NoisyCounts, Rotated
 from dpforest.parts.postprocess import EvenShrinkage
+from dpforest.parts.proposals import Menu
+from dpforest.parts.routes import Routes
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
@@ -29,11 +33,7 @@ class Watching(Gate):
 
     def __init__(self, ledger, entropy):
         super().__init__(ledger, entropy)
-        self.selections, self.noised, self.joint = [], [], []
-
-    def select(self, scores, valid, bound, amount, purpose, **rest):
-        self.selections.append((opened(scores).copy(), bound))
-        return super().select(scores, valid, bound, amount, purpose, **rest)
+        self.noised, self.joint = [], []
 
     def add_noise(self, values, sensitivity, amount, purpose):
         self.noised.append(opened(values).copy())
@@ -84,3 +84,24 @@ def plain_sums(maps, weights, codes, labels):
                 total += (1 if label else -1) * int(weights[label]) * int(table[code, number])
             found.append(total)
     return found
+
+
+@dataclass(frozen=True)
+class OneCutEach:
+    """A candidate for each numeric feature: its first cut."""
+
+    def fixed(self, domain):
+        return Routes.of_runs(domain, *np.array([(feature, 0, 1, 2) for feature in range(domain.n_features)]).T)
+
+    def drawn(self, domain, n_nodes, rng):
+        return None
+
+
+TINY = {"x": Numeric(0, 2), "z": Numeric(0, 2)}
+TINY_TWO, TINY_THREE, TINY_NUMBER = (Schema(TINY, target) for target in (classes(2), classes(3), NUMBER))
+# Votes so loud that the second tree finds records it must trust fully and records it may forget.
+ADDITIVE = {
+    "criterion": MaxOperator(), "stages": Sequential((Phase(1.0, 2),)), "leaf": NoisyCounts(), "refine": (EvenShrinkage(),),
+    "vote": LogShares(60.0), "allocate": Uniform(split_share=0.65), "propose": Menu((OneCutEach(),)), "grid": Grid(2),
+    "n_trees": 2, "depth": 1,
+}  # fmt: skip

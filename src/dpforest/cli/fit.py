@@ -10,21 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dpforest.cli import options
 from dpforest.cli.budget import open_budget
 from dpforest.cli.console import errors, print_json, say, steps, warn
-from dpforest.cli.options import (
-    TABLE,
-    BudgetName,
-    Delta,
-    Groups,
-    ReadAs,
-    RecipeName,
-    RowsPerPerson,
-    SchemaFile,
-    named_recipe,
-    opened,
-    takes_format,
-)
 from dpforest.common.files import check_writable, free_place, write_whole
 from dpforest.common.text import shortened
 from dpforest.errors import LeakWarning, MissingExtraError, NothingLearntWarning, OutputError, ParameterError
@@ -32,26 +20,26 @@ from dpforest.errors import LeakWarning, MissingExtraError, NothingLearntWarning
 SECONDS_TO_CONNECT = 10
 
 
-@takes_format
+@options.takes_format
 def fit(
-    table: Annotated[str, typer.Argument(help=f"{TABLE}. Parquet and databases need not fit in memory.")],
-    schema: SchemaFile,
+    table: Annotated[str, typer.Argument(help=f"{options.TABLE}. Parquet and databases need not fit in memory.")],
+    schema: options.SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; no default on purpose.")],
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
-    delta: Delta = 0.0,
-    recipe: RecipeName = "auto",
+    delta: options.Delta = 0.0,
+    recipe: options.RecipeName = "auto",
     variant: Annotated[
         str, typer.Option(help="private, or published: the algorithm as its paper prints it, not private.")
     ] = "private",
     param: Annotated[list[str] | None, typer.Option(help="A parameter of the recipe, NAME=VALUE; may be repeated.")] = None,
     n_trees: Annotated[int | None, typer.Option(help="Number of trees; by default what the recipe says.")] = None,
     max_depth: Annotated[int | None, typer.Option(help="Levels of splits; by default what the recipe says.")] = None,
-    groups: Groups = None,
-    max_rows_per_person: RowsPerPerson = None,
+    groups: options.Groups = None,
+    max_rows_per_person: options.RowsPerPerson = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Train a Parquet folder on the Dask cluster of this scheduler, tcp://…")
     ] = None,
-    budget: BudgetName = None,
+    budget: options.BudgetName = None,
     class_weight: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +55,7 @@ def fit(
     n_jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the privacy statement as JSON.")] = False,
     *,
-    read_as: ReadAs,
+    read_as: options.ReadAs,
 ) -> None:
     """Train a private forest and write it to a file.
 
@@ -93,7 +81,7 @@ def fit(
         groups = facts.id_column
     ignored: list[str] = []
     if not is_database(table):
-        names = opened(table, facts.format).public_names()
+        names = options.opened(table, facts.format).public_names()
         if groups is not None:
             check_id_column(groups, [groups] if names is None else names, facts, table)
         facts = expanded(facts, lambda: names, table, besides=[groups])
@@ -103,7 +91,7 @@ def fit(
         facts,
         epsilon=epsilon,
         delta=delta,
-        recipe=named_recipe(recipe),
+        recipe=options.named_recipe(recipe),
         variant=variant,
         n_trees=n_trees,
         max_depth=max_depth,

@@ -7,41 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+from dpforest.cli import options
 from dpforest.cli.budget import open_budget
 from dpforest.cli.console import errors, print_json, say, show_table, steps
-from dpforest.cli.options import (
-    TABLE,
-    BudgetName,
-    Groups,
-    Model,
-    RawText,
-    ReadAs,
-    RowsPerPerson,
-    check_ending,
-    check_page,
-    opened,
-    takes_format,
-)
+from dpforest.common import text
 from dpforest.common.files import check_writable, whole_file
-from dpforest.common.text import (
-    BAND_MEANS,
-    BINS_MEAN,
-    FORMULA,
-    PLAIN_NUMBER,
-    cell,
-    figure,
-    other_rows_words,
-    shortened,
-)
 from dpforest.errors import ParameterError
 
 PREDICTION, PROBABILITY = "prediction", "probability_"
 
 
-@takes_format
+@options.takes_format
 def predict(
-    model: Model,
-    table: Annotated[str, typer.Argument(help=f"{TABLE}, with the features of the model.")],
+    model: options.Model,
+    table: Annotated[str, typer.Argument(help=f"{options.TABLE}, with the features of the model.")],
     out: Annotated[
         str,
         typer.Option(
@@ -55,9 +34,9 @@ def predict(
             "database have no order, so there one is needed."
         ),
     ] = None,
-    raw_text: RawText = False,
+    raw_text: options.RawText = False,
     *,
-    read_as: ReadAs,
+    read_as: options.ReadAs,
 ) -> None:
     """Write a prediction for each row of a table: in its order, or with ids of the rows.
 
@@ -69,21 +48,21 @@ def predict(
     from dpforest.records.source import Asked
 
     if not is_database(out):
-        check_ending(Path(out), "Predictions are written", ".csv", ".parquet")
+        options.check_ending(Path(out), "Predictions are written", ".csv", ".parquet")
         check_writable(out, model, table)
     ids = id or []
     _check_ids(ids, is_database(table) or is_database(out))
     forest = load_model(model)
     forest.n_jobs = -1
     with steps("Predicting") as progress, _written_to(out, len(ids), raw_text) as write:
-        reader = opened(table, read_as(forest.schema_.format), names_lines=True)
+        reader = options.opened(table, read_as(forest.schema_.format), names_lines=True)
         as_before, n_rows, known = Ids(), 0, set[str]()
         for part in reader.chunks(Asked(forest.schema_, besides=ids), progress):
             write(_predicted(forest, part.features, as_before(part.besides)))
             n_rows += len(part.features)
             known |= {name for name in forest.schema_.features if part.features[name].null_count < len(part.features)}
     say(f"Predictions: {shown_address(out)}")
-    if unread := [shortened(name) for name in forest.schema_.features if n_rows and name not in known]:
+    if unread := [text.shortened(name) for name in forest.schema_.features if n_rows and name not in known]:
         counts = f"Nothing could be read in {', '.join(unread)}, so it counts as missing."
         say(f"{counts} 'dpforest schema check --table' says more.", errors)
 
@@ -166,24 +145,26 @@ def _escaped(rows: Any) -> Any:
     import pyarrow.compute as pc
 
     def escape(column: Any) -> Any:
-        runs = pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, PLAIN_NUMBER))
+        runs = pc.and_not(
+            pc.match_substring_regex(column, text.FORMULA), pc.match_substring_regex(column, text.PLAIN_NUMBER)
+        )
         return pc.if_else(runs, pc.binary_join_element_wise("'", column, ""), column)
 
     columns = [escape(column) if pa.types.is_string(column.type) else column for column in rows.columns]
-    return pa.Table.from_arrays(columns, [*map(cell, rows.column_names)])
+    return pa.Table.from_arrays(columns, [*map(text.cell, rows.column_names)])
 
 
-@takes_format
+@options.takes_format
 def evaluate(
-    model: Model,
-    table: Annotated[str, typer.Argument(help=f"{TABLE}, with the features and the target.")],
+    model: options.Model,
+    table: Annotated[str, typer.Argument(help=f"{options.TABLE}, with the features and the target.")],
     public: Annotated[
         bool, typer.Option("--public", help="The table is public, or exact scores on it are already paid for.")
     ] = False,
     epsilon: Annotated[float | None, typer.Option(help="For a private table: the budget of all scores, with noise.")] = None,
-    groups: Groups = None,
-    max_rows_per_person: RowsPerPerson = None,
-    budget: BudgetName = None,
+    groups: options.Groups = None,
+    max_rows_per_person: options.RowsPerPerson = None,
+    budget: options.BudgetName = None,
     by: Annotated[
         list[str] | None,
         typer.Option(help="Also by subgroups of one column: a column with a list, or COLUMN=30,60 for a number."),
@@ -193,7 +174,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Write a page, .html, and the same as JSON beside it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with the charge.")] = False,
     *,
-    read_as: ReadAs,
+    read_as: options.ReadAs,
 ) -> None:
     """Score a model on a table: exactly with --public, else with noise, which is charged.
 
@@ -218,7 +199,7 @@ def evaluate(
             "Exact scores of a public table are charged to nobody; leave --budget, --groups and --max-rows-per-person out."
         )
     # What is found out later would cost the records a second time.
-    twin = None if out is None else check_page(out, "A page is written", model, table, compare)
+    twin = None if out is None else options.check_page(out, "A page is written", model, table, compare)
     charged_to = open_budget(budget)
     forest, other = load_model(model), None if compare is None else load_model(compare)
     if groups is None and max_rows_per_person is not None:
@@ -227,7 +208,7 @@ def evaluate(
     cells = Cells.of(forest, _subgroups(by, forest), other, threshold)
     # Not by the parameter n_jobs: it is part of the model, whose hash the evaluation carries.
     with steps("Evaluating") as progress, parallel_config(n_jobs=-1):
-        source = opened(table, read_as(forest.schema_.format), names_lines=public)
+        source = options.opened(table, read_as(forest.schema_.format), names_lines=public)
         # What a table lacks shows when its first rows are read, and nothing is charged then.
         parts = rows_to_score(source, forest.schema_, groups, shown_address(table), progress)
         if epsilon is None:
@@ -268,36 +249,36 @@ def _show(content: dict[str, Any], forest: Any) -> None:
     if content.get("threshold", 0.5) != 0.5:
         (row,) = (row for row in scored["thresholds"] if row["is_chosen"])
         names = ("accuracy", "recall", "specificity", "precision")
-        title = f"{shortened(repr(content['labels'][1]))} predicted above {row['threshold']} (in the table above: 0.5)"
+        title = f"{text.shortened(repr(content['labels'][1]))} predicted above {row['threshold']} (in the table above: 0.5)"
         show_table(title, names, [[row[name] for name in names]])
     if groups := scored["groups"]:
         rows = [
-            (shortened(row["group"]), row["rows"], *(row["words"] if row["enough"] else ["too few records to say"]))
+            (text.shortened(row["group"]), row["rows"], *(row["words"] if row["enough"] else ["too few records to say"]))
             for row in groups["rows"]
         ]
-        heads = ("subgroup", "rows", *(shortened(name) for name in groups["names"]))
-        show_table(f"by {shortened(groups['column'])}", heads, rows)
+        heads = ("subgroup", "rows", *(text.shortened(name) for name in groups["names"]))
+        show_table(f"by {text.shortened(groups['column'])}", heads, rows)
     if comparison := scored["comparison"]:
         _table("against the other model", ("score", "value", "other rows"), comparison["scores"])
         say(comparison["verdict"])
     if scored["has_bins"]:
-        say(BINS_MEAN)
-    say(other_rows_words(content["unit"]))
+        say(text.BINS_MEAN)
+    say(text.other_rows_words(content["unit"]))
     if content["public"]:
         say("These scores are exact: publish them only if the table is public or they are paid for.")
         return
     if content["task"] == "number":
-        lower, upper = (figure(end, 4) for end in content["range"])
+        lower, upper = (text.figure(end, 4) for end in content["range"])
         say(f"Targets below {lower} or above {upper}, the range of the model, count as its ends: noise must hide each.")
     promise = forest.privacy_
-    delta = f", δ = {figure(promise.delta)}" if promise.delta else ""
+    delta = f", δ = {text.figure(promise.delta)}" if promise.delta else ""
     both = "the two" if content["unit"] == promise.unit else "the losses of each person"
     say(
-        f"{content['loss']} If these rows also trained the model (ε = {figure(promise.epsilon)}{delta} for each "
-        f"{promise.unit}), {both} add up. {BAND_MEANS}"
+        f"{content['loss']} If these rows also trained the model (ε = {text.figure(promise.epsilon)}{delta} for each "
+        f"{promise.unit}), {both} add up. {text.BAND_MEANS}"
     )
 
 
 def _table(title: str, heads: tuple[str, ...], scores: list[dict[str, str]]) -> None:
     kinds = {"score": "name", "value": "value", "bins": "binning", "other rows": "sampling"}
-    show_table(title, heads, [[shortened(score[kinds[head]]) for head in heads] for score in scores])
+    show_table(title, heads, [[text.shortened(score[kinds[head]]) for head in heads] for score in scores])

@@ -35,7 +35,7 @@ def draft(
     """
     from dpforest.records.columns import near_name
     from dpforest.records.doors import short_name, shown_address
-    from dpforest.records.recognise import like_ids, recognise
+    from dpforest.records.drafts import like_ids, recognise
     from dpforest.schema import draft as drafting
     from dpforest.schema import unfilled
     from dpforest.schema.schema import json_text
@@ -103,7 +103,7 @@ def check(
     Example: [bold]dpforest schema check adult.schema.toml --table adult.csv[/bold]
     """
     from dpforest.records.doors import hint
-    from dpforest.records.recognise import like_ids
+    from dpforest.records.drafts import like_ids
     from dpforest.schema import Schema, read_schema_file, unfilled
     from dpforest.schema.words import is_id_name
 
@@ -185,7 +185,7 @@ def _meet(written: Any, reader: Any) -> tuple[Any, dict[str, int], list[str], li
 def _count(facts: Any, reader: Any) -> dict[str, Any]:
     """How many values of each column fit the schema, as plain values: exact, for whoever holds the table."""
     from dpforest.records.doors import format_of
-    from dpforest.records.readable import as_written, count_readable
+    from dpforest.records.drafts import as_written, count_readable
     from dpforest.records.source import Asked
 
     with steps("Checking") as progress:

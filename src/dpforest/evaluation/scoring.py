@@ -21,7 +21,7 @@ from dpforest.model.file import model_digest, today
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
-from dpforest.records.columns import read_classes
+from dpforest.records.columns import target_values
 from dpforest.records.doors import ids_of, is_elsewhere, rows_to_score, target_beside
 from dpforest.records.people import People, check_groups, check_no_feature, name_of_ids, read_ids
 from dpforest.records.scoring import true_values
@@ -127,7 +127,7 @@ def _read(cells: Cells, X: Any, y: Any) -> tuple[np.ndarray, ...]:
     """The predictions, targets, subgroups and, for numbers, other predictions of public records whose target is known."""
     target = cells.model.schema_.target
     is_classes = isinstance(target, Classes)
-    true = read_classes(y, target) if is_classes else true_values(y, target)
+    true = target_values(y, target) if is_classes else true_values(y, target)
     predicted = cells.model.predict_proba(X) if is_classes else cells.model.predict(X)
     groups = np.zeros(len(true)) if cells.by is None else cells.by.codes(X, cells.model.schema_)
     kept = true >= 0 if is_classes else ~np.isnan(true)

@@ -53,7 +53,7 @@ class Sulq:
         attribute = self.table.attributes[chosen]
         rest = [index for index in left if index != chosen]
         children = [self.build(part, rest, n_layers - 1) for part in split_records(records, attribute)]
-        return Node(noisy[chosen][0].sum(axis=0), attribute.index, attribute.cuts, attribute.groups, children)
+        return Node(noisy[chosen][0].sum(axis=0), attribute.split, children)
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

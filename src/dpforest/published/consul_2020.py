@@ -1,6 +1,7 @@
 """DiPriMe as Consul and Williamson (2020) print it, for classes and bounded targets. NOT private.
 
-Algorithms 1 to 3 and §3 of the paper, with its names: A are the features that a node may still split on, R_A their
+Algorithms 1 to 3 and §3 of the paper, with its names: T.ind and T.val are the feature of a ``Split`` and its threshold x_a,
+or the categories B and the others, A are the features that a node may still split on, R_A their
 public ranges, K the number of features that a node looks at, epsilon_1 and epsilon_2 the budgets of a choice and of a
 leaf. ``part=True`` cuts the shuffled records into equal parts, one for each tree; else each tree sees all records at
 epsilon/N_T.
@@ -23,14 +24,13 @@ Where the print leaves something open:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.published.form import Node, Published, Rows, equal_parts, exponential_choice, laplace
+from dpforest.published.form import Node, Published, Rows, Split, equal_parts, exponential_choice, laplace
 from dpforest.schema import Categorical, Classes, Feature
 
 MOST_ENUMERATED = 10
@@ -38,19 +38,6 @@ N_RANDOM_SUBSETS = 512
 
 # R_A: the bounds of a numeric feature, the possible codes of a categorical one. Its keys are A.
 Ranges = dict[int, tuple[float, float] | tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class Split:
-    """T.ind and T.val: a feature, and the threshold x_a or the categories B and the others."""
-
-    feature: int
-    cuts: tuple[float, ...] = ()
-    groups: tuple[tuple[int, ...], ...] = ()
-
-    def goes_left(self, column: np.ndarray) -> np.ndarray:
-        """A mask ``(n_records,)`` of the values that go to the left child."""
-        return Node(np.empty(0), self.feature, self.cuts, self.groups).route(column) == 0
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:
@@ -86,12 +73,12 @@ def fit_tree(
     if n_levels == 0 or not ranges:
         return Node(store(rows))
     split = find_split(rows, ranges)
-    left = split.goes_left(rows.columns[split.feature])
+    left = split.route(rows.columns[split.feature]) == 0
     children = [
         fit_tree(rows.take(side), below, n_levels - 1, find_split, store)
         for side, below in zip((left, ~left), split_range(ranges, split), strict=True)
     ]
-    return Node(children[0].counts + children[1].counts, split.feature, split.cuts, split.groups, children)
+    return Node(children[0].counts + children[1].counts, split, children)
 
 
 def split_range(ranges: Ranges, split: Split) -> tuple[Ranges, Ranges]:
@@ -116,7 +103,7 @@ def find_split(rows: Rows, ranges: Ranges, epsilon_1: float, n_features: int, rn
     features = [int(index) for index in rng.permutation(list(ranges))[:n_features]]
     splits = [balanced_split(rows, index, ranges[index], epsilon_1, rng) for index in features]
     sums = target_sums(rows)
-    gains = np.array([explained(rows, sums, split.goes_left(rows.columns[split.feature])) for split in splits])
+    gains = np.array([explained(rows, sums, split.route(rows.columns[split.feature]) == 0) for split in splits])
     # -N_i * MSE is this plus a constant of the node, which changes no probability.
     return splits[exponential_choice(gains, epsilon_1 / 8, rng)]
 

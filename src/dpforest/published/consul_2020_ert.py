@@ -15,8 +15,8 @@ import numpy as np
 
 from dpforest.parts.recipe import Recipe
 from dpforest.parts.sampling import EveryRecord
-from dpforest.published.consul_2020 import LEAF_LEAK, Ranges, Split, fit_tree, public_ranges, store
-from dpforest.published.form import Node, Published, Rows
+from dpforest.published.consul_2020 import LEAF_LEAK, Ranges, fit_tree, public_ranges, store
+from dpforest.published.form import Node, Published, Rows, Split
 from dpforest.schema import Categorical
 
 

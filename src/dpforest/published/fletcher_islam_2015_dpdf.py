@@ -64,8 +64,7 @@ class Dpdf:
             return node
         chosen = self.splitting_attribute(records, left, size, root=d == 1)
         attribute = self.table.attributes[chosen]
-        node.feature, node.cuts, node.groups = attribute.index, attribute.cuts, attribute.groups
-        left = left[left != chosen]
+        node.split, left = attribute.split, left[left != chosen]
         node.children = [self.build_tree(part, left, d + 1) for part in split_records(records, attribute)]
         return node
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpforest.growing.grower import MOST_NODES
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Published, Rows, equal_parts
+from dpforest.published.form import Node, Published, Rows, Split, equal_parts
 from dpforest.published.trees import attributes_of
 from dpforest.schema.domain import Domain
 
@@ -77,14 +77,12 @@ class RandomTree:
         nodes = [Node(count) for count in counts]
         groups = [tuple((value,) for value in range(n_values)) for n_values in self.domain.n_values]
         for index in np.flatnonzero(self.features >= 0):
-            node, feature, first = nodes[index], int(self.features[index]), self.first_children[index]
-            node.feature = feature
+            feature, first = int(self.features[index]), self.first_children[index]
             if self.domain.is_numeric[feature]:
-                node.cuts = (float(self.domain.cuts[feature][self.thresholds[index] - 1]),)
-                node.children = nodes[first : first + 2]
+                split = Split(feature, cuts=(float(self.domain.cuts[feature][self.thresholds[index] - 1]),))
             else:
-                node.groups = groups[feature]
-                node.children = nodes[first : first + len(node.groups)]
+                split = Split(feature, groups=groups[feature])
+            nodes[index].split, nodes[index].children = split, nodes[first : first + split.n_children]
         return nodes[0]
 
 

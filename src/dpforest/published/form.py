@@ -24,10 +24,10 @@ from dpforest.pipeline import public_facts
 from dpforest.privacy.gate import Gate
 from dpforest.privacy.ledger import Ledger
 from dpforest.recipes import is_listed
-from dpforest.records.batch import Batch, is_usable
 from dpforest.records.columns import fine_steps
 from dpforest.records.dates import derived_columns
 from dpforest.records.encoding import plain_values
+from dpforest.records.scan import Batch, is_usable
 from dpforest.records.vault import Vault
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Feature, Numeric, Schema
 from dpforest.schema.domain import Domain, derived, too_long
@@ -108,30 +108,43 @@ def _plain(schema: Schema, batch: Batch, workers: Any) -> tuple[list[np.ndarray]
     )
 
 
-@dataclass
-class Node:
-    """A node of a tree that a printed algorithm grows, with all below it.
+@dataclass(frozen=True)
+class Split:
+    """A split on one feature.
 
-    ``counts`` is what the node keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has
-    it. A split on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k,
-    the last child also the missing ones. A split on a categorical feature has ``groups``: child k gets the codes in
-    ``groups[k]``, the last child also those in none.
+    One on a numeric feature has increasing ``cuts``; child k gets the values between cut k-1 (included) and cut k, the last
+    child also the missing ones. One on a categorical feature has ``groups``: child k gets the codes in ``groups[k]``, the
+    last child also those in none.
     """
 
-    counts: np.ndarray
-    feature: int = -1
+    feature: int
     cuts: tuple[float, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
-    children: "list[Node]" = field(default_factory=list)
+
+    @property
+    def n_children(self) -> int:
+        return len(self.groups) or len(self.cuts) + 1
 
     def route(self, column: np.ndarray) -> np.ndarray:
-        """The index of the child ``(n_records,)`` that each value of the node's feature goes to."""
+        """The index of the child ``(n_records,)`` that each value of the feature goes to."""
         if self.groups:
             indices = np.array([index for group in self.groups for index in group], dtype=np.int64)
             child = np.full(max(column.max(initial=0), indices.max(initial=0)) + 1, len(self.groups) - 1)
             child[indices] = np.repeat(np.arange(len(self.groups)), [len(group) for group in self.groups])
             return child[column]
         return np.where(np.isnan(column), len(self.cuts), np.searchsorted(self.cuts, column, side="right"))
+
+
+@dataclass
+class Node:
+    """A node of a tree that a printed algorithm grows, with all below it; a leaf has no split.
+
+    ``counts`` is what it keeps: class counts, or (1 - mean, mean) of a bounded target, noisy or exact as the paper has it.
+    """
+
+    counts: np.ndarray
+    split: Split | None = None
+    children: "list[Node]" = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -245,7 +258,8 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
     while any(node.children for node in levels[-1]):
         levels.append([child for node in levels[-1] for child in node.children])
     nodes = [node for level in levels for node in level]
-    domain = _domain(nodes, schema)
+    splits = [node.split for node in nodes if node.split is not None]
+    domain = _domain(splits, schema)
     # The children of a level, node after node, are the next one.
     n_children = np.array([len(node.children) for node in nodes])
     parents = np.concatenate([np.full(len(roots), -1), np.repeat(np.arange(len(nodes)), n_children)])
@@ -254,7 +268,9 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         trees[number] = trees[parents[number]]
     inner = n_children > 0
     width = domain.route_width
-    routes = [_route(node, domain, width) for node in nodes if node.children]
+    routes = [_route(split, domain, width) for split in splits]
+    features = np.full(len(nodes), -1)
+    features[inner] = [split.feature for split in splits]
     forest = Forest(
         domain=domain,
         target=schema.target,
@@ -262,7 +278,7 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
         parents=parents,
         levels=np.repeat(np.arange(len(levels)), [len(level) for level in levels]),
         first_children=np.where(inner, len(roots) + np.cumsum(n_children) - n_children, -1),
-        features=np.where(inner, [node.feature for node in nodes], -1),
+        features=features,
         splits=np.where(inner, np.cumsum(inner) - 1, -1),
         routes=np.array(routes, dtype=np.uint16).reshape(-1, width),
         counts=np.array([node.counts for node in nodes], dtype=float),
@@ -272,25 +288,24 @@ def compile_forest(roots: list[Node], schema: Schema, vote: Vote) -> Forest:
     return replace(forest, votes=vote.votes(forest), draws=vote.draws)
 
 
-def _domain(nodes: list[Node], schema: Schema) -> Domain:
-    """The features of a schema with all cuts that some node has."""
+def _domain(splits: list[Split], schema: Schema) -> Domain:
+    """The features of a schema with all cuts that some split has."""
     features = derived(schema)
     found: list[set[float]] = [set() for _ in features]
-    for node in nodes:
-        if node.children:
-            found[node.feature].update(node.cuts)
+    for split in splits:
+        found[split.feature].update(split.cuts)
     return Domain(features, tuple(np.array(sorted(cuts), dtype=float) for cuts in found))
 
 
-def _route(node: Node, domain: Domain, width: int) -> np.ndarray:
-    """The child ``(width,)`` of each code of the node's feature; 0 beyond the codes that it has."""
-    n_codes = int(domain.n_codes[node.feature])
+def _route(split: Split, domain: Domain, width: int) -> np.ndarray:
+    """The child ``(width,)`` of each code of the split's feature; 0 beyond the codes that it has."""
+    n_codes = int(domain.n_codes[split.feature])
     route = np.zeros(width, dtype=np.int64)
-    if node.groups:
-        route[:n_codes] = node.route(np.arange(n_codes))
+    if split.groups:
+        route[:n_codes] = split.route(np.arange(n_codes))
         return route
-    cuts = domain.cuts[node.feature]
+    cuts = domain.cuts[split.feature]
     # The child of a bin is that of its lower end; the first bin has none, so a value below all cuts stands for it.
     lower_ends = np.concatenate([[np.nextafter(cuts[0], -np.inf) if len(cuts) else 0.0], cuts, [np.nan]])
-    route[:n_codes] = node.route(lower_ends)
+    route[:n_codes] = split.route(lower_ends)
     return route

@@ -59,7 +59,7 @@ class DiffPid3:
         attribute, left = self.table.attributes[chosen], left[left != chosen]
         children = [self.build_tree(part, left, d + 1) for part in split_records(records, attribute)]
         counts = np.sum([child.counts for child in children], axis=0)
-        return Node(counts, attribute.index, attribute.cuts, attribute.groups, children)
+        return Node(counts, attribute.split, children)
 
 
 def train(rows: Rows, epsilon: float, recipe: Recipe, rng: np.random.Generator) -> list[Node]:

@@ -74,10 +74,10 @@ def _classes(root: Node, rows: Rows) -> np.ndarray:
     classes = np.empty(rows.n_rows, dtype=np.int64)
 
     def walk(node: Node, records: np.ndarray) -> None:
-        if not node.children:
+        if node.split is None:
             classes[records] = node.counts.argmax()
             return
-        sides = node.route(rows.columns[node.feature][records])
+        sides = node.split.route(rows.columns[node.split.feature][records])
         for side, child in enumerate(node.children):
             walk(child, records[sides == side])
 
@@ -88,16 +88,16 @@ def _classes(root: Node, rows: Rows) -> np.ndarray:
 def tree_importances(root: Node, n_features: int) -> np.ndarray:
     """The sums ``(n_features,)`` of the impurity decreases of each feature in one tree [li2022, eqs. 6 to 8]."""
     importances = np.zeros(n_features)
-    for node in _inner(root):
+    for node, feature in _inner(root):
         below = np.array([child.counts for child in node.children])
-        importances[node.feature] += gini(node.counts) - below.sum(axis=1) @ gini(below) / node.counts.sum()
+        importances[feature] += gini(node.counts) - below.sum(axis=1) @ gini(below) / node.counts.sum()
     return importances
 
 
-def _inner(node: Node) -> Iterator[Node]:
-    """All nodes with children, from this one down."""
-    if node.children:
-        yield node
+def _inner(node: Node) -> Iterator[tuple[Node, int]]:
+    """All nodes with children, from this one down, and the features that they split on."""
+    if node.split is not None:
+        yield node, node.split.feature
         for child in node.children:
             yield from _inner(child)
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Published, Rows, equal_parts, exponential_choice
+from dpforest.published.form import Node, Published, Rows, Split, equal_parts, exponential_choice
 from dpforest.schema import Categorical, Feature
 
 N_POINTS = 10
@@ -86,21 +86,6 @@ class Offers:
         return -np.abs(self.n_records - 2 * self.n_first)
 
 
-@dataclass(frozen=True)
-class HalvingSplit:
-    """A chosen split of one feature, and which records of the node it sends to child 0."""
-
-    feature: int
-    value: float
-    first: np.ndarray
-
-    @property
-    def least_child(self) -> int:
-        """The number of records of the smaller child."""
-        n_first = int(self.first.sum())
-        return min(n_first, len(self.first) - n_first)
-
-
 def squared_error(targets: np.ndarray, first: np.ndarray) -> float:
     """N_i times MSE: the sum over both children of squared distances to the mean of the child's targets."""
     children = (targets[first], targets[~first])
@@ -124,18 +109,21 @@ class Grower:
         if depth == self.max_depth or np.count_nonzero(class_counts) <= 1:
             return self._leaf(class_counts)
         split = self._choose(records, used)
-        if split is None or split.least_child < LEAST_RECORDS:
+        if split is None:
             return self._leaf(class_counts)
-        feature = self.part.features[split.feature]
-        used |= {split.feature} if isinstance(feature, Categorical) else set()
-        children = [self.grow(part, depth + 1, used) for part in (records[split.first], records[~split.first])]
-        counts = children[0].counts + children[1].counts
-        if not isinstance(feature, Categorical):
-            return Node(counts, split.feature, cuts=(float(split.value),), children=children)
-        rest = tuple(value for value in range(feature.n_values + 2) if value != split.value)
-        return Node(counts, split.feature, groups=((int(split.value),), rest), children=children)
+        parts = [records[side] for side in self._sides(split, records)]
+        if min(map(len, parts)) < LEAST_RECORDS:
+            return self._leaf(class_counts)
+        used |= {split.feature} if split.groups else set()
+        children = [self.grow(part, depth + 1, used) for part in parts]
+        return Node(children[0].counts + children[1].counts, split, children)
 
-    def _choose(self, records: np.ndarray, used: frozenset[int]) -> HalvingSplit | None:
+    def _sides(self, split: Split, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Masks ``(n_records,)`` of the records that a split sends to child 0, and to child 1."""
+        first = split.route(self.part.columns[split.feature][records]) == 0
+        return first, ~first
+
+    def _choose(self, records: np.ndarray, used: frozenset[int]) -> Split | None:
         """A split of one of K random features; None if no feature is left with two values."""
         columns = enumerate(self.part.columns)
         left = [feature for feature, column in columns if feature not in used and not _is_constant(column[records])]
@@ -143,15 +131,17 @@ class Grower:
         if not len(drawn):
             return None
         splits = [self._halve(feature, records) for feature in drawn.tolist()]
-        errors = np.array([squared_error(self.targets[records], split.first) for split in splits])
+        errors = np.array([squared_error(self.targets[records], self._sides(split, records)[0]) for split in splits])
         return splits[exponential_choice(-errors, self.budgets.feature_rate, self.rng)]
 
-    def _halve(self, feature: int, records: np.ndarray) -> HalvingSplit:
+    def _halve(self, feature: int, records: np.ndarray) -> Split:
         """A split of one feature, drawn so that it halves the records as well as possible."""
         column, part = self.part.columns[feature][records], self.part.features[feature]
         offers = Offers.of(column, part)
         value = offers.values[exponential_choice(offers.balances, self.budgets.split_rate, self.rng)]
-        return HalvingSplit(feature, value, column == value if isinstance(part, Categorical) else column < value)
+        if isinstance(part, Categorical):
+            return Split(feature, groups=((int(value),), ()))
+        return Split(feature, cuts=(float(value),))
 
     def _leaf(self, class_counts: np.ndarray) -> Node:
         """A leaf with one record of the drawn label."""

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from dpforest.parts.recipe import Recipe
-from dpforest.published.form import Node, Rows
+from dpforest.published.form import Node, Rows, Split
 from dpforest.schema import Categorical
 from dpforest.schema.domain import Domain
 
@@ -26,10 +26,8 @@ LEAST_BUDGET = 1e-12
 class Choice:
     """A split, with its Gini index: at a cut of a continuous feature, or of one value of a discrete one against the rest."""
 
-    feature: int
+    split: Split
     gini: float
-    cuts: tuple[float, ...] = ()
-    groups: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,10 @@ class Splits:
         return self.at_cut(best, self.midpoint(best)) if self.is_continuous else self.at_value(best)
 
     def at_cut(self, split: int, cut: float) -> Choice:
-        return Choice(self.feature, float(self.ginis[split]), cuts=(cut,))
+        return Choice(Split(self.feature, cuts=(cut,)), float(self.ginis[split]))
 
     def at_value(self, split: int) -> Choice:
-        return Choice(self.feature, float(self.ginis[split]), groups=((int(self.indices[split]),), ()))
+        return Choice(Split(self.feature, groups=((int(self.indices[split]),), ())), float(self.ginis[split]))
 
 
 @dataclass(frozen=True)
@@ -182,8 +180,8 @@ def grow(
         choice = None if is_leaf else choose(records, level)
         if choice is None:
             return node
-        node.feature, node.cuts, node.groups = choice.feature, choice.cuts, choice.groups
-        sides = node.route(sample.rows.columns[choice.feature][records])
+        node.split = choice.split
+        sides = node.split.route(sample.rows.columns[node.split.feature][records])
         node.children = [node_of(records[sides == side], level + 1) for side in (0, 1)]
         return node
 
@@ -201,16 +199,10 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute of all records, as whole numbers, with the cuts or groups of a node that splits on it.
+    """One attribute: a split with a child for each bin or listed category, and the child ``values`` of each record."""
 
-    The values are the bins or the listed categories; a record without any of them has the last, as ``Node.route`` has it.
-    """
-
-    index: int
+    split: Split
     values: np.ndarray
-    n_values: int
-    cuts: tuple[float, ...] = ()
-    groups: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -225,8 +217,9 @@ class Values:
     @classmethod
     def of(cls, rows: Rows, recipe: Recipe) -> "Values":
         """The table of the rows, with numbers in the bins of the recipe, without attributes of one value."""
-        attributes = tuple(each for each in attributes_of(rows, Domain.of(rows.schema, recipe.grid)) if each.n_values > 1)
-        first = np.cumsum([0, *(attribute.n_values for attribute in attributes)])
+        offered = attributes_of(rows, Domain.of(rows.schema, recipe.grid))
+        attributes = tuple(each for each in offered if each.split.n_children > 1)
+        first = np.cumsum([0, *(attribute.split.n_children for attribute in attributes)])
         cells = np.empty((rows.n_rows, len(attributes)), dtype=np.int64)
         for column, attribute in enumerate(attributes):
             cells[:, column] = (first[column] + attribute.values) * rows.n_classes + rows.target
@@ -252,13 +245,10 @@ def attributes_of(rows: Rows, domain: Domain) -> list[Attribute]:
     attributes = []
     for index, (column, feature) in enumerate(zip(rows.columns, rows.features, strict=True)):
         if isinstance(feature, Categorical):
-            n_values = feature.n_values
-            groups = tuple((value,) for value in range(n_values))
-            attributes.append(Attribute(index, np.minimum(column, n_values - 1), n_values, groups=groups))
+            split = Split(index, groups=tuple((value,) for value in range(feature.n_values)))
         else:
-            cuts = domain.cuts[index]
-            values = np.where(np.isnan(column), len(cuts), np.searchsorted(cuts, column, side="right"))
-            attributes.append(Attribute(index, values, len(cuts) + 1, cuts=tuple(cuts.tolist())))
+            split = Split(index, cuts=tuple(domain.cuts[index].tolist()))
+        attributes.append(Attribute(split, split.route(column)))
     return attributes
 
 
@@ -266,7 +256,7 @@ def split_records(records: np.ndarray, attribute: Attribute) -> list[np.ndarray]
     """The records of each value of an attribute, as a list of index arrays."""
     values = attribute.values[records]
     order = np.argsort(values, kind="stable")
-    return np.split(records[order], np.searchsorted(values[order], np.arange(1, attribute.n_values)))
+    return np.split(records[order], np.searchsorted(values[order], np.arange(1, attribute.split.n_children)))
 
 
 def prune_tree(node: Node) -> None:
@@ -278,7 +268,7 @@ def prune_tree(node: Node) -> None:
     sizes = np.array([child.counts.sum() for child in node.children])
     qualities = np.array([_quality(child.counts) for child in node.children])
     if sizes.sum() != 0 and (sizes * qualities).sum() / sizes.sum() < _quality(node.counts) - ROUNDING:
-        node.children = []
+        node.split, node.children = None, []
 
 
 def _quality(counts: np.ndarray) -> float:

@@ -32,7 +32,11 @@ def assume_public(X: Any, y: Any, *, classes: bool) -> tuple[Any, Schema]:
         named = {f"x{index}": column for index, column in enumerate(X.T)}
     features = {name: _feature(name, column) for name, column in named.items()}
     check_consistent_length(X, y)
-    return X, Schema(features, _classes(y) if classes else _bounded(y), source="assume-public")
+    if classes:
+        check_classification_targets(y)
+        return X, Schema(features, Classes(tuple(np.unique(column_or_1d(y)).tolist())), source="assume-public")
+    values = check_array(column_or_1d(y), dtype=np.float64, ensure_2d=False, input_name="y")
+    return X, Schema(features, Bounded(*_apart(float(values.min()), float(values.max()))), source="assume-public")
 
 
 def _feature(name: str, column: Any) -> Feature:
@@ -50,8 +54,10 @@ def _feature(name: str, column: Any) -> Feature:
         raise TableError(f"Input X contains infinity in column {name!r}.")
     known = numbers[~np.isnan(numbers)]
     lower, upper = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    whole = kind == "number" and (known == np.rint(known)).all() and _is_whole_type(column)
-    return Numeric(lower, _above(lower, upper), integer=bool(whole))
+    if isinstance(column, np.ndarray):
+        return Numeric(*_apart(lower, upper), integer=column.dtype.kind in "biu")
+    is_whole = kind == "number" and (column.dtype.is_integer() or column.dtype == nw.Boolean)
+    return Numeric(*_apart(lower, upper), integer=is_whole)
 
 
 def _holds_dates(column: Any) -> bool:
@@ -71,28 +77,11 @@ def _date(seconds: np.ndarray) -> Date:
     return Date(str(np.datetime64(lower, "s")), str(np.datetime64(upper, "s")), time=has_time)
 
 
-def _is_whole_type(column: Any) -> bool:
-    if isinstance(column, np.ndarray):
-        return column.dtype.kind in "biu"
-    return bool(column.dtype.is_integer() or column.dtype == nw.Boolean)
-
-
 def _categorical(values: np.ndarray) -> Categorical:
     listed = {value for value in values.tolist() if not is_missing(value)}
     return Categorical(tuple(sorted(listed, key=str)) or ("missing",))
 
 
-def _above(lower: float, upper: float) -> float:
-    """The upper bound, or a number above the lower one if both are equal: a column may hold one value only."""
-    return upper if upper > lower else lower + max(1.0, abs(lower) / 1024)
-
-
-def _classes(y: Any) -> Classes:
-    check_classification_targets(y)
-    return Classes(tuple(np.unique(column_or_1d(y)).tolist()))
-
-
-def _bounded(y: Any) -> Bounded:
-    values = check_array(column_or_1d(y), dtype=np.float64, ensure_2d=False, input_name="y")
-    lower, upper = float(values.min()), float(values.max())
-    return Bounded(lower, _above(lower, upper))
+def _apart(lower: float, upper: float) -> tuple[float, float]:
+    """Two bounds, the upper one raised if both are equal: a column may hold one value only."""
+    return lower, upper if upper > lower else lower + max(1.0, abs(lower) / 1024)

@@ -24,7 +24,7 @@ from dpforest.schema import LONGEST_TEXT, Categorical
 LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
 
 
-# Notes of a column of Arrow that it holds places in a declared list, as ``category_codes`` or ``read_classes`` gives them.
+# Notes of a column of Arrow that it holds places in a declared list, as ``category_codes`` or ``target_values`` gives them.
 PLACES = {b"dpforest": b"places"}
 
 

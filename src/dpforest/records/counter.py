@@ -212,7 +212,10 @@ class MemoryCounter(Guarded):
             shape, known = (self.domain.total_codes, self._residuals.shape[1]), (offsets, self._residuals, *places)
             kernel = kernels.sum_residual_codes
         elif drawn is not None:
-            kernel, askers = kernels.count_drawn, _askers(drawn[:, features])
+            # For each feature the nodes, those that want it first, and how many want it.
+            order = np.argsort(~drawn[:, features], axis=0, kind="stable")
+            askers = np.ascontiguousarray(order.T), np.count_nonzero(drawn[:, features], axis=0)
+            kernel = kernels.count_drawn
         cells = np.zeros((len(parts), n_nodes, *shape), dtype=dtype)
 
         def count(part: int, start: int, stop: int, columns: slice = slice(None)) -> None:
@@ -258,7 +261,7 @@ class MemoryCounter(Guarded):
     def count_nodes(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         if (counts := self._children(first, n_nodes)) is not None:
             return Sealed(counts)
-        kernel = kernels.count_class_nodes if isinstance(self.target, Classes) else kernels.sum_value_nodes
+        kernel = kernels.count_nodes if isinstance(self.target, Classes) else kernels.sum_nodes
         # Distances from a centre are for splits; the leaves of a bounded target count each record once.
         weights = self._weights if self._sides is None else NO_WEIGHTS
         return self._sum_parts(kernel, (self._target_codes, weights, self._positions, first), (n_nodes, self.target.width))
@@ -372,8 +375,8 @@ class MemoryCounter(Guarded):
 
     def count_values(self, first: int, n_nodes: int) -> Sealed[np.ndarray]:
         self._check_one_tree()
-        known = (self._target_codes, self._positions, first)
-        return self._sum_parts(scores.count_values, known, (n_nodes, TARGET_STEPS + 1))
+        known = (self._target_codes, NO_WEIGHTS, self._positions, first)
+        return self._sum_parts(kernels.count_nodes, known, (n_nodes, TARGET_STEPS + 1))
 
     def weigh_distances(self, first: int, centres: np.ndarray, reach: int) -> None:
         self._check_one_tree()
@@ -393,8 +396,3 @@ def _reorder(rows: np.ndarray, order: np.ndarray, part: int, start: int, stop: i
     for row in rows[start:stop]:
         kernels.take(row, order, copy)
         row[:] = copy
-
-
-def _askers(wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each feature the nodes, those that want it first, ``(n_features, n_nodes)``; and how many want it."""
-    return np.ascontiguousarray(np.argsort(~wanted, axis=0, kind="stable").T), np.count_nonzero(wanted, axis=0)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.records.columns import require_columns
-from dpforest.records.given import given_frame, is_in_memory
+from dpforest.records.given import given_frame
 from dpforest.records.people import People, check_id_column, ids_beside
-from dpforest.records.scan import Elsewhere, Pieces, Stream
+from dpforest.records.scan import Pieces, Stream
 from dpforest.records.source import Asked, Progress, Source, check_types, in_plain_types, joined, silent
 from dpforest.records.sources.addresses import SERVERS, Address
 from dpforest.records.sources.arrow import ARROW, PARQUET, ArrowFile, ArrowStream, ParquetTable, is_parquet, types_of
@@ -42,7 +42,9 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if isinstance(table, Source):
         return table
     if not isinstance(table, str | Path) and not hasattr(table, "__fspath__"):
-        return _of_object(table)
+        from dpforest.records.sources.engines import database_source
+
+        return database_source(table) or ArrowStream(table)
     if is_database(address):
         from dpforest.records.sources.engines import table_at
 
@@ -66,13 +68,6 @@ def open_source(table: Any, format: Format | None = None, *, names_lines: bool =
     if kind in ARROW or kind in READERS:
         return ArrowFile(path) if kind in ARROW else Statistics(path)
     return Delimited(path, format, names_lines)
-
-
-def _of_object(table: Any) -> Source:
-    """The source of an object that holds a table."""
-    from dpforest.records.sources.engines import database_source
-
-    return database_source(table) or ArrowStream(table)
 
 
 def hint(reader: Source) -> str:
@@ -104,10 +99,10 @@ def short_name(address: str | Path) -> str:
     return name.split(".")[0].strip("*-_ ") or "table"
 
 
-def read_table(address: str | Path, schema: Schema, *, with_target: bool, progress: Progress = silent) -> tuple[Any, Any]:
+def read_table(address: str | Path, schema: Schema, *, with_target: bool) -> tuple[Any, Any]:
     """The features of a whole table, and the target as a column (or None); other columns are not read."""
     with closing(open_source(address, schema.format)) as source:
-        features, target, _ = joined(source.chunks(Asked(schema, with_target), progress))
+        features, target, _ = joined(source.chunks(Asked(schema, with_target)))
     return features, target
 
 
@@ -143,7 +138,10 @@ def is_elsewhere(table: Any) -> bool:
     """Whether a table is not in memory; its target is then a column of it."""
     if isinstance(table, str | os.PathLike) or _library(table) in (*CLUSTERS, "ibis", "duckdb"):
         return True
-    return hasattr(table, "__arrow_c_stream__") and not is_in_memory(table)
+    if not hasattr(table, "__arrow_c_stream__"):
+        return False
+    native = nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
+    return not isinstance(native, nw.DataFrame | nw.Series)
 
 
 def _library(table: Any) -> str:
@@ -244,20 +242,15 @@ def seal_elsewhere(
     ``groups`` is the name of the column of ids, if the unit of privacy is a person.
     """
     ids = None if people is None else groups
-    rows, away = _opened(table, schema, ids, client, progress)
-    return Vault(schema, Workers(n_jobs), rows, away, people, ids)
-
-
-def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progress) -> tuple[Pieces | None, Elsewhere | None]:
-    """The rows of a table, here or elsewhere."""
+    sealed = partial(Vault, schema, Workers(n_jobs), people=people, id_column=ids)
     if client is not None or _library(table) in ("dask", "dask_expr"):
         from dpforest.records.sources.dask import dask_table
 
-        return None, dask_table(table, schema, client, ids, progress)
+        return sealed(elsewhere=dask_table(table, schema, client, ids, progress))
     if _library(table) == "pyspark":
         from dpforest.records.sources.spark import spark_table
 
-        return None, spark_table(table, schema, ids, progress)
+        return sealed(elsewhere=spark_table(table, schema, ids, progress))
     source, asked = open_source(table, schema.format), Asked(schema, with_target=True, besides=() if ids is None else (ids,))
     if ids is not None:
         check_id_column(ids, source.public_names() or [ids], schema)
@@ -265,9 +258,9 @@ def _opened(table: Any, schema: Schema, ids: Any, client: Any, progress: Progres
         files = source.files(asked)
         for file in files:
             _check_kept(partial(file.empty, asked.columns), asked, file.shown)
-        return Pieces.of_files(files, source.path, progress), None
+        return sealed(Pieces.of_files(files, source.path, progress))
     _check_kept(lambda: asked.table(source.empty(asked)), asked, "The table")
-    return None, Stream(source, progress)
+    return sealed(elsewhere=Stream(source, progress))
 
 
 def _check_kept(empty: Callable[[], pa.Table], asked: Asked, where: str) -> None:

@@ -48,25 +48,20 @@ def encode(columns: list[Any], domain: Domain, workers: Workers | None = None) -
     for own, own_values, each in zip(codes, values, domain.derived, strict=True):
         if isinstance(each.part, Categorical):
             own[:] = _category_codes(own_values, each, each.part)
-    numeric = np.flatnonzero(domain.is_numeric)
-    begin = 0
+    numeric, begin = np.flatnonzero(domain.is_numeric), 0
     for matrix in _matrices(to_numbers(values[feature]) for feature in numeric):
-        features = numeric[begin : begin + len(matrix)]
+        _encode_matrix(matrix, numeric[begin : begin + len(matrix)], domain, codes, workers)
         begin += len(matrix)
-        # Columns that are declared alike share what describes them.
-        kinds: dict[tuple[bytes, float, float], int] = {}
-        public = [(domain.cuts[feature].tobytes(), *domain.number(feature).range) for feature in features]
-        own_kinds = np.array([kinds.setdefault(each, len(kinds)) for each in public])
-        encode_part = partial(_encode_part, matrix, features, own_kinds, _scales(tuple(kinds)), codes)
-        workers.run(encode_part, workers.parts(codes.shape[1], len(features)))
     return codes
 
 
-def _encode_part(
-    matrix: np.ndarray, rows: np.ndarray, kinds: np.ndarray, scales: Any, codes: np.ndarray, part: int, start: int, stop: int
-) -> None:
-    known: tuple[Any, ...] = (matrix, rows, kinds, *scales, start, stop, codes)
-    encode_numbers(*known)
+def _encode_matrix(matrix: np.ndarray, features: np.ndarray, domain: Domain, codes: np.ndarray, workers: Workers) -> None:
+    # Columns that are declared alike share what describes them.
+    kinds: dict[tuple[bytes, float, float], int] = {}
+    public = [(domain.cuts[feature].tobytes(), *domain.number(feature).range) for feature in features]
+    own_kinds = np.array([kinds.setdefault(each, len(kinds)) for each in public])
+    encode_part: Any = partial(encode_numbers, matrix, features, own_kinds, *_scales(tuple(kinds)))
+    workers.run(lambda _, start, stop: encode_part(start, stop, codes), workers.parts(codes.shape[1], len(features)))
 
 
 @lru_cache(maxsize=256)
@@ -125,23 +120,20 @@ def count_around(
 ) -> np.ndarray:
     """The numbers of kept records ``(len(centres), N_BINS + 1)`` in each bin around some centres, not sealed."""
     places = np.array([(*domain.number(feature).range, centre) for feature, centre in centres.items()])
-    counts = np.zeros((len(centres), N_BINS + 1), dtype=np.int64)
-    begin = 0
+    counts, begin = np.zeros((len(centres), N_BINS + 1), dtype=np.int64), 0
     for matrix in _matrices(to_numbers(columns[domain.derived[feature].column]) for feature in centres):
         for first in range(0, len(matrix), COLUMNS_FOR_THREADS):  # each thread has bins for so many columns
             some = matrix[first : first + COLUMNS_FOR_THREADS]
-            parts, rows = workers.parts(len(kept), len(some)), slice(begin + first, begin + first + len(some))
-            bins = np.zeros((len(parts), len(some), N_BINS + 1), dtype=np.int64)
-            workers.run(partial(_count_part, some, places[rows], kept, bins), parts)
-            counts[rows] = bins.sum(axis=0)
-        begin += len(matrix)
+            counts[begin : begin + len(some)] = _count_matrix(some, places[begin : begin + len(some)], kept, workers)
+            begin += len(some)
     return counts
 
 
-def _count_part(
-    columns: np.ndarray, places: np.ndarray, kept: np.ndarray, bins: np.ndarray, part: int, start: int, stop: int
-) -> None:
-    count_scales(columns, places, kept, start, stop, bins[part])
+def _count_matrix(columns: np.ndarray, places: np.ndarray, kept: np.ndarray, workers: Workers) -> Any:
+    parts = workers.parts(len(kept), len(columns))
+    bins = np.zeros((len(parts), len(columns), N_BINS + 1), dtype=np.int64)
+    workers.run(lambda part, start, stop: count_scales(columns, places, kept, start, stop, bins[part]), parts)
+    return bins.sum(axis=0)
 
 
 @njit(cache=True, nogil=True)

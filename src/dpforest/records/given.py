@@ -39,11 +39,6 @@ def given_frame(X: Any) -> "nw.DataFrame[Any] | None":
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def is_in_memory(X: Any) -> bool:
-    """Whether a table library made it and holds its values: a dataframe or a column."""
-    return isinstance(nw.from_native(X, eager_only=True, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
-
-
 def given_columns(X: Any, n_features: int) -> list[np.ndarray]:
     """The columns of an array or of a list of rows, one array for each; raises unless there are ``n_features``."""
     columns = _columns_of_rows(X) if _is_sequence(X) else _columns_of_array(_to_array(X, "The table"))

@@ -295,8 +295,8 @@ def add_children(above, offsets, features, routes, first_children, first, counts
 
 
 @njit(cache=True, nogil=True)
-def count_class_nodes(labels, weights, positions, first, start, stop, counts):
-    """Add 1, or a weight, to ``counts[node - first, label]`` for each record."""
+def count_nodes(labels, weights, positions, first, start, stop, counts):
+    """Add 1, or a weight, to ``counts[node - first, label]`` for each record; a label is a class, or a step of a target."""
     for copy in range(positions.shape[0]):
         for record in range(start, stop):
             node = positions[copy, record] - first
@@ -305,7 +305,7 @@ def count_class_nodes(labels, weights, positions, first, start, stop, counts):
 
 
 @njit(cache=True, nogil=True)
-def sum_value_nodes(values, weights, positions, first, start, stop, counts):
+def sum_nodes(values, weights, positions, first, start, stop, counts):
     """Add (1, z, z**2), times a weight, to ``counts[node - first]`` for each record with bounded target z."""
     for copy in range(positions.shape[0]):
         for record in range(start, stop):

@@ -16,6 +16,7 @@ from dpforest.mechanisms.exact import uniform_below
 from dpforest.records.coins import draw_kept
 from dpforest.records.columns import asking, column_kind, distinct, read_values, require_columns
 from dpforest.records.given import given_column, given_frame, to_objects
+from dpforest.records.source import in_plain_types
 from dpforest.schema import Schema
 
 
@@ -26,8 +27,14 @@ class Ids:
         self._schema: pa.Schema | None = None
 
     def __call__(self, columns: pa.Table) -> pa.Table:
-        plain = pa.table({name: _plain(name, columns.column(name)) for name in columns.column_names})
-        fields = [field.with_metadata(columns.schema.field(field.name).metadata) for field in plain.schema]
+        plain, fields = in_plain_types(columns), []
+        for field in plain.schema:
+            if pa.types.is_nested(field.type) or "binary" in str(field.type):
+                raise TableError(
+                    f"Column {field.name!r}, named by --id, has the type {field.type}, which a table of predictions does "
+                    "not hold. Use a column of numbers, text or dates."
+                )
+            fields.append(field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field)
         self._schema = self._schema or pa.schema(fields)
         for field, first in zip(fields, self._schema, strict=True):
             if field.type != first.type:
@@ -36,20 +43,6 @@ class Ids:
                     f"{field.type} in another. Write it with one type in all of them."
                 )
         return plain.cast(self._schema)
-
-
-def _plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without categories or views of texts; raises ``TableError`` for one that holds no plain values."""
-    if pa.types.is_dictionary(column.type):
-        return _plain(name, column.cast(column.type.value_type))
-    if pa.types.is_string_view(column.type) or pa.types.is_large_string(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_nested(column.type) or "binary" in str(column.type):
-        raise TableError(
-            f"Column {name!r}, named by --id, has the type {column.type}, which a table of predictions does not hold. Use a "
-            "column of numbers, text or dates."
-        )
-    return column
 
 
 # Types that an id may have, subclasses excluded: of values of other types it is not known when two are the same id.
@@ -154,7 +147,10 @@ class People:
 
     def sample(self, ids: list[Any], share: Fraction) -> np.ndarray:
         """A mask of the rows ``(n_rows,)`` of the persons that a secret sample keeps; rows without an id are not in it."""
-        return draw_persons(person_indices(*ids), share, self.entropy)
+        persons = person_indices(*ids)
+        is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
+        is_kept[draw_kept(len(is_kept) - 1, share, self.entropy)] = True
+        return np.asarray(is_kept[persons])
 
 
 def person_indices(*columns: Any) -> np.ndarray:
@@ -217,14 +213,6 @@ def draw_rows(persons: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
     kept = np.zeros(len(order), dtype=bool)
     kept[order[(ranks < most) & (sorted_persons >= 0)]] = True
     return kept
-
-
-def draw_persons(persons: np.ndarray, share: Fraction, entropy: Entropy) -> np.ndarray:
-    """Mask ``(n_rows,)`` of the rows of persons that a secret sample keeps; those of person -1 are left out."""
-    is_kept = np.zeros(int(persons.max(initial=-1)) + 2, dtype=bool)  # the last place is for rows without an id
-    is_kept[draw_kept(len(is_kept) - 1, share, entropy)] = True
-    mask: np.ndarray = is_kept[persons]
-    return mask
 
 
 @njit(cache=True, nogil=True)

@@ -8,9 +8,9 @@ import mmap
 import os
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -23,15 +23,88 @@ import pyarrow as pa
 from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.batch import Batch, Wanted, read_values
+from dpforest.records.categories import PLACES, Places
 from dpforest.records.coins import draw_kept
-from dpforest.records.columns import check_length, read_columns
+from dpforest.records.columns import check_length, read_columns, target_values
 from dpforest.records.counter import Guarded
 from dpforest.records.encoding import taken
-from dpforest.records.people import read_ids
-from dpforest.records.source import Asked, Progress, Source, in_plain_types, silent, telling
+from dpforest.records.people import ids_beside, read_ids
+from dpforest.records.source import Asked, Progress, Source, in_plain_types, telling
 from dpforest.records.sources.arrow import DAMAGED, File, check_unchanged, row_groups
 from dpforest.schema import Schema
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns of a table that a question is about; the target is always among them."""
+
+    schema: Schema
+    features: Collection[str]  # names, of those of the schema
+    ids: str | None = None  # the column of ids of persons, if these are asked for
+
+    @classmethod
+    def all_of(cls, schema: Schema, ids: str | None = None) -> "Wanted":
+        """All columns of a schema, and perhaps one of ids."""
+        return cls(schema, [*schema.features], ids)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [*self.features, self.schema.target.name, *([] if self.ids is None else [self.ids])]
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Some rows: ``columns`` in the order of the schema, None for those that were not asked for."""
+
+    columns: list[Any]  # arrays or series
+    values: np.ndarray  # (n_rows,) class indices, -1 for a row to leave out; or a bounded target, NaN for one to leave out
+    ids: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def given(cls, X: Any, y: Any, schema: Schema, groups: Any) -> "Batch":
+        """A table in memory and its target; raises unless columns and types are those that the schema declares."""
+        columns, values = read_columns(X, schema), target_values(y, schema.target)
+        check_length("y", values, columns[0])
+        ids = None if groups is None else read_ids(groups)
+        if ids is not None:
+            check_length("groups", ids, values)
+        return cls(columns, values, ids)
+
+    @classmethod
+    def of(cls, table: pa.Table, wanted: Wanted, values: np.ndarray | None = None) -> "Batch":
+        """The rows of a table of Arrow, whose types were checked; ``values`` is the target, if it was read before."""
+        schema, read = wanted.schema, dict[str, Any]()
+        places = {field.name: table.column(field.name).to_numpy() for field in table.schema if field.metadata == PLACES}
+        names = [name for name in wanted.features if name not in places]
+        if names:
+            some = replace(schema, features={name: schema.features[name] for name in names})
+            read = dict(zip(names, read_columns(table.select(names), some), strict=True))
+        if values is None:
+            name = schema.target.name
+            values = places[name] if name in places else target_values(table.column(name), schema.target)
+        ids = None if wanted.ids is None else ids_beside(table, wanted.ids)
+        read |= {name: Places(codes) for name, codes in places.items()}
+        return cls([read.get(name) for name in schema.features], values, ids)
+
+    def each(self, wanted: Wanted, work: Callable[..., Any], receive: Callable[[int, Any], None], workers: Workers) -> None:
+        """Call ``receive`` with what ``work`` makes of the batch, as ``Pieces.each`` does with several."""
+        receive(0, work(self, workers))
+
+    def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Batch":
+        """Some rows, by increasing index; ids only if they are wanted."""
+        ids = None if self.ids is None or wanted.ids is None else taken([self.ids], rows, workers)[0]
+        return Batch(taken(self.columns, rows, workers), self.values[rows], ids)
+
+
+def is_usable(values: np.ndarray) -> np.ndarray:
+    """A mask of the rows whose target is not left out."""
+    return ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
+
 
 T = TypeVar("T")
 # What is done with a batch, by threads that it may divide its work among; and where results go, in any order, one at a time,
@@ -44,35 +117,6 @@ CHANGED = (
     "The table was changed while a forest was trained on it: it came with other rows than before. What was charged stays "
     "charged. Train on a table that stays as it is, such as a copy."
 )
-
-
-class Frame:
-    """The rows of a table in memory, whatever library it is of: one batch."""
-
-    in_memory = True
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.progress: Progress = silent
-        self.n_rows = batch.n_rows
-
-    @classmethod
-    def of(cls, X: Any, y: Any, schema: Schema, groups: Any) -> "Frame":
-        """The rows of a table and its target; raises unless columns and types are those that the schema declares."""
-        columns, values = read_columns(X, schema), read_values(y, schema.target)
-        check_length("y", values, columns[0])
-        ids = None if groups is None else read_ids(groups)
-        if ids is not None:
-            check_length("groups", ids, values)
-        return cls(Batch(columns, values, ids))
-
-    def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
-        receive(0, work(self.batch, workers))
-
-    def taken(self, wanted: Wanted, rows: np.ndarray, workers: Workers) -> "Frame":
-        batch = self.batch
-        ids = None if batch.ids is None or wanted.ids is None else taken([batch.ids], rows, workers)[0]
-        return Frame(Batch(taken(batch.columns, rows, workers), batch.values[rows], ids))
 
 
 class Pieces:
@@ -110,7 +154,7 @@ class Pieces:
         lock = Lock()
 
         def pass_on(first: int, table: pa.Table, own: Workers) -> None:
-            batch = Batch.of(table, wanted, first, self._values.get(first))
+            batch = Batch.of(table, wanted, self._values.get(first))
             found = work(batch, own)
             if self.in_memory:
                 self._values[first] = batch.values
@@ -163,7 +207,7 @@ class Pieces:
         check_unchanged(self._files, self._path)
 
 
-Scan = Frame | Pieces
+Scan = Batch | Pieces
 
 
 class Elsewhere(Guarded):
@@ -199,7 +243,7 @@ class Stream(Elsewhere):
 
     def each(self, wanted: Wanted, work: Work[T], receive: Receive[T], workers: Workers) -> None:
         for first, table in self._tables(wanted):
-            receive(first, work(Batch.of(table, wanted, first), workers))
+            receive(first, work(Batch.of(table, wanted), workers))
 
     def kept(self, wanted: Wanted, share: Fraction | None = None, entropy: Entropy | None = None) -> Pieces:
         held = Held()
@@ -257,28 +301,22 @@ class Held:
 
     def pieces(self, progress: Progress) -> Pieces:
         """All rows that were added, in the order of their places."""
-        tables, in_memory = [table for _, table in sorted(self._tables.items())], self._file is None
+        kept, tables = [table for _, table in sorted(self._tables.items())], list[pa.Table]()
+        in_memory, self._tables = self._file is None, {}
         if in_memory:
-            # A question costs some time for each table. Text stays in parts: together it may be more than pyarrow can hold.
-            tables = [
-                each
-                for schema, some in groupby(tables, key=lambda table: table.schema)
-                for each in (_joined([*some]) if all(pa.types.is_primitive(field.type) for field in schema) else some)
-            ]
+            for schema, some in groupby(kept, key=lambda table: table.schema):
+                # A question costs some time for each table. Text stays in parts: together it may be more than pyarrow holds.
+                own, is_joined = [*some], all(pa.types.is_primitive(field.type) for field in schema)
+                tables += [pa.concat_tables(own).combine_chunks()] if is_joined else own
         else:
             with _room():
                 self._file.flush()
                 content = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
             # Rows stay in the file until they are looked at.
-            tables = [pa.ipc.open_stream(content[own]).read_all() if isinstance(own, slice) else own for own in tables]
-        self._tables = {}
+            tables = [pa.ipc.open_stream(content[own]).read_all() if isinstance(own, slice) else own for own in kept]
+        kept.clear()
         pa.default_memory_pool().release_unused()
         return Pieces(tables, in_memory, progress)
-
-
-def _joined(tables: list[pa.Table]) -> list[pa.Table]:
-    """The rows of tables of numbers, of the same types, side by side in one table."""
-    return [pa.concat_tables(tables).combine_chunks()]
 
 
 def chosen(table: pa.Table, rows: np.ndarray | None) -> pa.Table:

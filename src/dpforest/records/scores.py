@@ -157,15 +157,6 @@ def weigh_distances(values, positions, first, centres, reach, most, start, stop,
 
 
 @njit(cache=True, nogil=True)
-def count_values(values, positions, first, start, stop, counts):
-    """Add 1 to ``counts[node - first, value]`` for each record."""
-    for record in range(start, stop):
-        node = positions[0, record] - first
-        if 0 <= node < counts.shape[0]:
-            counts[node, values[record]] += 1
-
-
-@njit(cache=True, nogil=True)
 def count_leads(classes, scores, width, start, stop, counts):
     """Add 1 to ``counts[bin, class]`` for each record, by how far the score of its class leads the best other."""
     n_bins = counts.shape[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpforest.privacy.sealed import Sealed
 from dpforest.records.categories import category_codes
-from dpforest.records.columns import check_length, read_classes, read_columns, read_numbers, to_numbers
+from dpforest.records.columns import check_length, read_columns, target_values, to_numbers
 from dpforest.records.people import People, distinct_ids, draw_rows, number_persons
 from dpforest.schema import FINE_STEPS, Bounded, Categorical, Classes, Schema
 
@@ -22,7 +22,7 @@ N_MOMENTS = 3
 
 def true_values(y: Any, target: Bounded) -> np.ndarray:
     """The target of each record, ``(n_records,)``, clipped to its range; NaN for a record that is left out."""
-    return np.clip(read_numbers(y, target), *target.range)
+    return np.clip(target_values(y, target), *target.range)
 
 
 @np.errstate(all="ignore")  # as for ``to_numbers``
@@ -89,7 +89,7 @@ class Tally:
                 that are released already.
             Assumes: the models were released before.
         """
-        indices = read_classes(y, target)
+        indices = target_values(y, target)
         check_length("y", indices, predicted)
         nothing = np.zeros(len(indices), dtype=np.int64)
         cell = (

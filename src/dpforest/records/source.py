@@ -78,15 +78,13 @@ class Asked:
         return types
 
     def table(self, chunk: Chunk) -> pa.Table:
-        """All columns of a chunk as one table."""
-        columns = {field.name: (field, chunk.features.column(field.name)) for field in chunk.features.schema}
-        if chunk.target is not None:
-            name = self.schema.target.name
-            columns[name] = pa.field(name, chunk.target.type), chunk.target
-        columns |= {field.name: (field, chunk.besides.column(field.name)) for field in chunk.besides.schema}
-        return pa.Table.from_arrays(
-            [column for _, column in columns.values()], schema=pa.schema([f for f, _ in columns.values()])
+        """All columns of a chunk as one table; none of ``besides`` may be a column of the schema."""
+        table = (
+            chunk.features if chunk.target is None else chunk.features.append_column(self.schema.target.name, chunk.target)
         )
+        for field, column in zip(chunk.besides.schema, chunk.besides.columns, strict=True):
+            table = table.append_column(field, column)
+        return table
 
     def chunk(self, table: pa.Table) -> Chunk:
         """The columns of a table as a chunk; those of ``besides`` are as they are in it.

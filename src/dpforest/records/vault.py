@@ -14,22 +14,14 @@ from dpforest.common.work import Workers
 from dpforest.forest.tree import Forest
 from dpforest.mechanisms import Entropy
 from dpforest.privacy.sealed import Sealed
-from dpforest.records.batch import (
-    Batch,
-    Wanted,
-    encoded,
-    is_usable,
-    tally_around,
-    tally_hits,
-    tally_known,
-    tally_targets,
-    tally_texts,
-)
+from dpforest.records.categories import to_texts
 from dpforest.records.coins import draw_held_out, draw_kept
+from dpforest.records.columns import fine_steps
 from dpforest.records.counter import Guarded, MemoryCounter, type_of_targets
+from dpforest.records.encoding import count_around, encode
 from dpforest.records.people import People
-from dpforest.records.scan import Elsewhere, Frame, Pieces, Scan, T, Work, spilled_array
-from dpforest.schema import Bounded, Schema
+from dpforest.records.scan import Batch, Elsewhere, Pieces, Scan, T, Wanted, Work, is_usable, spilled_array
+from dpforest.schema import FINE_STEPS, TARGET_STEPS, Bounded, Classes, Schema, Target
 from dpforest.schema.domain import Domain
 from dpforest.schema.grid import N_BINS
 
@@ -65,7 +57,7 @@ class Vault(Guarded):
 
         ``groups`` has the id of each row, if the unit of privacy is a person.
         """
-        rows = Frame.of(X, y, schema, None if people is None else groups)
+        rows = Batch.given(X, y, schema, None if people is None else groups)
         return cls(schema, Workers(n_jobs), rows, people=people, id_column="")
 
     @property
@@ -82,7 +74,8 @@ class Vault(Guarded):
             self._rows = self._undrawn
             if self._people is not None:
                 ids, usable = self._ids(self._undrawn)
-                self._undrawn.progress("drawing the rows of persons")
+                if isinstance(self._undrawn, Pieces):
+                    self._undrawn.progress("drawing the rows of persons")
                 drawn = self._people.leave_out(ids, usable.astype(np.int8) - 1) >= 0
                 self._rows = self._undrawn.taken(self._wanted, np.flatnonzero(drawn), self._workers)
         return self._rows
@@ -206,7 +199,7 @@ class Vault(Guarded):
     @property
     def _nothing(self) -> Batch:
         """A batch without rows."""
-        return Frame.of([], [], self.schema, None).batch
+        return Batch.given([], [], self.schema, None)
 
     def close(self) -> None:
         if self._elsewhere is not None:
@@ -224,3 +217,63 @@ def _side_by_side(parts: list[tuple[np.ndarray, np.ndarray]], domain: Domain) ->
         codes[:, end : end + own.shape[1]] = own
         end += own.shape[1]
     return codes
+
+
+# What is counted of a batch, in a thread or on a worker of a cluster, follows from it and from public values. Sums do not
+# depend on how rows are divided among batches, nor on their order.
+
+
+def tally_known(batch: Batch, workers: Workers) -> np.ndarray:
+    """The number of records, ``(1,)``."""
+    return np.array([np.count_nonzero(is_usable(batch.values))])
+
+
+def tally_around(domain: Domain, centres: Mapping[int, float], batch: Batch, workers: Workers) -> np.ndarray:
+    """The numbers of records ``(len(centres), N_BINS + 1)`` in each bin around some centres."""
+    return count_around(batch.columns, domain, centres, is_usable(batch.values), workers)
+
+
+def tally_targets(edges: np.ndarray, batch: Batch, workers: Workers) -> np.ndarray:
+    """The numbers of records ``(n_edges + 1,)`` by the edges at or below their target."""
+    known = batch.values[~np.isnan(batch.values)]
+    return np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)
+
+
+def tally_texts(index: int, batch: Batch, workers: Workers) -> dict[str, int]:
+    """The number of records of each text of a column."""
+    texts, indices = to_texts(batch.columns[index])
+    numbers = np.bincount(indices[is_usable(batch.values)], minlength=len(texts) + 2).tolist()
+    return {text: number for text, number in zip(texts, numbers, strict=False) if number}
+
+
+def encoded(domain: Domain, target: Target, batch: Batch, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    """The codes ``(n_features, n_records)`` and target codes ``(n_records,)`` of the records."""
+    usable, codes = is_usable(batch.values), encode(batch.columns, domain, workers)
+    values = batch.values
+    if not usable.all():
+        # A copy row by row: the layout in memory must not tell whether a record was left out.
+        codes, values = np.ascontiguousarray(codes[:, usable]), values[usable]
+    return codes, values if isinstance(target, Classes) else fine_steps(values, target)
+
+
+def tally_hits(forest: Forest, target: Target, batch: Batch, workers: Workers) -> np.ndarray:
+    """Sums ``(1, 2)`` of hits and misses of a forest on the records.
+
+    For classes each record is a hit or a miss; for a bounded target it has ``TARGET_STEPS`` steps over the range of
+    ``target``, some of which are missed.
+
+    Privacy:
+        Claim: L1 sensitivity is 1 (classes) or S = ``TARGET_STEPS`` (bounded), and L2**2 at most its square.
+        Because: an added record adds 1 to one sum, or S-e to one and e to the other, with e in 0 .. S.
+        Assumes: the forest does not depend on these records.
+    """
+    codes, target_codes = encoded(forest.domain, target, batch, workers)
+    shares, inner = forest.predict(codes), forest.target
+    if isinstance(inner, Classes) or isinstance(target, Classes):
+        n_hits = int(np.count_nonzero(forest.decided(shares, codes) == target_codes))
+        return np.array([[n_hits, len(target_codes) - n_hits]])
+    # Where the range of the forest starts, and how wide it is, as parts of that of the target.
+    start, width = (inner.range[0] - target.range[0]) / target.span, inner.span / target.span
+    away = np.abs(start + width * shares[:, 1] - target_codes / FINE_STEPS)
+    missed = np.rint(TARGET_STEPS * np.clip(away, 0, 1)).astype(np.int64)
+    return np.array([[(TARGET_STEPS - missed).sum(), missed.sum()]])

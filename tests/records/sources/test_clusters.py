@@ -18,9 +18,9 @@ from dpforest import DPForestClassifier, DPSearchCV
 from dpforest.common.work import Workers
 from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
-from dpforest.records.batch import Batch, Wanted, encoded, tally_known
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.people import People
+from dpforest.records.scan import Batch, Wanted
 from dpforest.records.source import silent
 from dpforest.records.sources import clusters
 from dpforest.records.sources import dask as on_dask
@@ -28,7 +28,7 @@ from dpforest.records.sources.clusters import ClusterTable, pack
 from dpforest.records.sources.dask import dask_table
 from dpforest.records.sources.spark import SparkTable, spark_table
 from dpforest.records.sources.tasks import Answer
-from dpforest.records.vault import Vault
+from dpforest.records.vault import Vault, encoded, tally_known
 from dpforest.schema import Categorical, Classes, Date, Numeric, Schema
 from dpforest.schema.domain import Domain, Grid
 
@@ -397,7 +397,7 @@ def test_a_signalling_nan_is_missing_without_a_word():
     odd = np.array([0x7F800001, 0x3F000000], dtype=np.uint32).view(np.float32)
     vault = Vault.seal(odd.reshape(-1, 1), [0, 1], schema)
     with np.errstate(all="raise"):
-        packed, _ = pack(vault._used().batch, Wanted.all_of(schema))
+        packed, _ = pack(vault._used(), Wanted.all_of(schema))
         rows = opened_rows_of(vault)
     for column in (packed.column("x").to_numpy(), rows.columns[0]):
         np.testing.assert_array_equal(column, [np.nan, 0.5])

@@ -14,13 +14,12 @@ from dpforest.errors import TableError
 from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.entropy import KeyedEntropy
 from dpforest.mechanisms.exact import draw_below
-from dpforest.records.batch import Batch, Wanted
 from dpforest.records.categories import PLACES, category_codes, to_texts
 from dpforest.records.coins import draw_kept
 from dpforest.records.columns import require_columns, to_numbers
 from dpforest.records.dates import NO_DATE, to_seconds
 from dpforest.records.people import check_id_column, distinct_ids, number_persons
-from dpforest.records.scan import Elsewhere, Held, Pieces, Receive, Work
+from dpforest.records.scan import Batch, Elsewhere, Held, Pieces, Receive, Wanted, Work
 from dpforest.records.source import Progress
 from dpforest.records.sources.cells import NO_TEXT
 from dpforest.records.sources.tasks import Answer, Failure, Types

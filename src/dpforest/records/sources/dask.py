@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpforest.errors import MissingExtraError, ParameterError, TableError, shown
-from dpforest.records.batch import Batch, Wanted, read_values
-from dpforest.records.columns import asking, column_kind, read_columns, read_target, to_numbers
-from dpforest.records.columns import read_values as values_of
+from dpforest.records.columns import asking, column_kind, read_columns, read_target, read_values, target_values, to_numbers
 from dpforest.records.given import to_objects
 from dpforest.records.people import check_id_column, read_ids
-from dpforest.records.scan import BATCH_ROWS
+from dpforest.records.scan import BATCH_ROWS, Batch, Wanted
 from dpforest.records.source import Asked, Progress, silent, telling
 from dpforest.records.sources.arrow import DAMAGED, File, check_unchanged, open_files
 from dpforest.records.sources.clusters import ClusterTable, Read, Task, answer, types_of, used_columns
@@ -105,7 +103,7 @@ class Declared:
         """The wanted columns of a partition, and the names of their types."""
         whole, schema = nw.from_native(frame, eager_only=True), wanted.schema
         features = [self._column(whole, name) if name in wanted.features else None for name in schema.features]
-        values = read_values(self._column(whole, schema.target.name), schema.target)
+        values = target_values(self._column(whole, schema.target.name), schema.target)
         ids = None if wanted.ids is None else read_ids(self._column(whole, wanted.ids))
         given = {name: self.names[name] for name in wanted.names}
         types = {name: str(frame[own].dtype) for name, own in given.items() if own in whole.columns}
@@ -123,7 +121,7 @@ class Declared:
         column = frame.get_column(given)
         if name in self.inexact:
             return _exact(column)
-        return column if column_kind(column)[0] == self.kinds[name] else to_objects(values_of(column))
+        return column if column_kind(column)[0] == self.kinds[name] else to_objects(read_values(column))
 
 
 def _if_exact(value: Any) -> Any:
@@ -137,7 +135,7 @@ def _exact(column: Any) -> Any:
     """A column without numbers that are not the same as floats and as whole numbers: these count as missing."""
     if column_kind(column)[0] != "number":
         known = asking(_if_exact, None)
-        return to_objects([known(value) for value in values_of(column)])
+        return to_objects([known(value) for value in read_values(column)])
     values = to_numbers(column)
     beyond = ~((values < EXACT) & (values > -EXACT))
     return np.where(beyond, np.nan, values.astype(np.float64)) if beyond.any() else values

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpforest.errors import TableError, shown
-from dpforest.records.batch import Batch, Wanted
 from dpforest.records.people import read_ids
-from dpforest.records.scan import MOST_HELD
+from dpforest.records.scan import MOST_HELD, Batch, Wanted
 from dpforest.records.source import Progress, check_types, silent
 from dpforest.records.sources.clusters import ClusterTable, Task, answer, types_of, used_columns
 from dpforest.records.sources.tasks import Answer, Failure, Packed, Types
