@@ -1,7 +1,6 @@
 """What additive trees see of records, in integers, equals slow twins, and no record changes what is seen of another."""
 
 from decimal import Decimal, localcontext
-from itertools import product
 
 import numpy as np
 import pytest
@@ -226,15 +225,6 @@ def spread_table(n_classes, n_features=3, n_records=60, seed=0):
     counter.spread_residuals()
     residuals = [naive.whole_residuals(*record) for record in zip(scores.tolist(), labels.tolist(), strict=True)]
     return counter, np.array(residuals), labels, nodes
-
-
-def test_residuals_of_any_number_of_features_are_summed_together():
-    for n_features, n_classes in product(range(1, 10), [2, 3, 5]):
-        counter, residuals, _, nodes = spread_table(n_classes, n_features)
-        wanted = np.random.default_rng(n_features).random((3, n_features)) < 0.7
-        expected = naive.sum_residual_codes(counter._codes, counter.domain, residuals, [nodes], 1, wanted)
-        assert opened(counter.count_codes(1, wanted)).tolist() == expected
-        assert opened(counter.sum_residuals(0, 5)).tolist() == [residuals[nodes == k].sum(axis=0).tolist() for k in range(5)]
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
