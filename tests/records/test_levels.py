@@ -185,6 +185,7 @@ def test_any_number_of_features_is_counted_together():
             tree.weights = tree.rng.integers(0, 256, (1, 60)).astype(np.uint8)
         if counts_as == "residuals":
             tree.scores = random_scores(tree, 700)
+            tree.scores[::5] = tree.rng.choice([-(1 << 29), -40_000, 0, 40_000, 1 << 29], tree.scores[::5].shape)
         check_levels(tree, MASKS["drawn"])
 
 
