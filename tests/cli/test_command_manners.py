@@ -167,8 +167,6 @@ def test_a_refusal_is_one_line_and_leaves_nothing(made, words):
 OVER_ITS_INPUT = {
     "predict ill.dpf t.csv --out t.csv": "t.csv",
     "predict ill.dpf t.parquet --out ../{here}/t.parquet": "t.parquet",
-    "fit t.csv --schema ill.json --epsilon 1 --out t.csv": "t.csv",
-    "fit t.csv --schema ill.json --epsilon 1 --out ill.json": "ill.json",
     "export m.json --out m.json": "m.json",
     "report m.json --out m.html": "m.json",
     "report ill.dpf --out ill.html --about ill.json": "ill.json",

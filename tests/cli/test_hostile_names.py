@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import tomllib
 from contextlib import chdir
 from pathlib import Path
 
@@ -13,11 +12,10 @@ import pyarrow.parquet
 import pytest
 from rich.cells import cell_len
 from tests.cli import hostile
-from tests.cli.command import done, run, typed
+from tests.cli.command import done, typed
 from tests.cli.hostile import assert_harmless
 
 from dpforest import Schema, load_model
-from dpforest.schema import unfilled
 
 pytestmark = pytest.mark.slow
 
@@ -49,20 +47,6 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 def features(model, rows):
     return rows.select([*model.schema_.features])
-
-
-@pytest.mark.parametrize(("table", "ending"), [("t.csv", "json"), ("t.parquet", "toml")])
-def test_a_draft_has_all_names_as_they_are_and_a_check_says_what_is_open(made, model, table, ending):
-    done("schema", "draft", made / table, "--target", hostile.TARGET, "--out", f"draft.{ending}")
-    with open(f"draft.{ending}", encoding="utf-8", newline="") as file:
-        draft = (tomllib.loads if ending == "toml" else json.loads)(file.read())
-    assert list(draft["features"]) == list(model.schema_.features)
-    assert draft["target"]["name"] == hostile.TARGET
-    found = run("schema", "check", f"draft.{ending}")
-    listed = [line[2:] for line in found.stderr.splitlines() if line.startswith("  ")]
-    assert found.exit_code == 1
-    # A name may be cut in the middle of the line, but not what is open of it.
-    assert [line.rpartition(".")[2] for line in listed] == [entry.rpartition(".")[2] for entry in unfilled(draft)]
 
 
 SHOWN = {

@@ -264,17 +264,11 @@ def test_a_file_that_is_written_otherwise_is_answered_by_options(folder):
     done("plan", "--schema", "s.json", "--epsilon", 1, "--rows", 1000, "--table", "t.csv", "--sep", ";")
 
 
-def test_a_draft_points_at_what_numbers_the_rows_and_at_a_misspelt_target(folder):
-    rows = "".join(f"{n},p{n},{n % 7}.5,2020-01-{n % 28 + 1:02},{'ab'[n % 2]}\n" for n in range(100))
-    (folder / "t.csv").write_text(f"row,name,x,day,Label\n{rows}")
-    said = done("schema", "draft", "t.csv", "--target", "Label")
-    assert "these may be ids: row, name. " in said
-    assert refused("schema", "draft", "t.csv", "--target", "label", "--out", "s.toml").endswith("Is it 'Label'?")
-
-
 def test_a_slip_in_a_file_or_a_name_is_answered_by_what_to_write(folder):
     (folder / "s.toml").write_text("labels = [no, yes]")
     assert 'Text stands in quotes, as in labels = ["no", "yes"].' in refused("schema", "check", "s.toml")
+    (folder / "t.csv").write_text("x,Label\n1,a\n")
+    assert refused("schema", "draft", "t.csv", "--target", "label", "--out", "d.toml").endswith("Is it 'Label'?")
     said = refused("schema", "draft", "bank.duckdb::credit")
     assert "named as duckdb:///bank.duckdb::credit, not as bank.duckdb::credit" in said
 

@@ -63,14 +63,6 @@ def test_a_draft_leaves_three_entries_open_and_holds_no_value(folder, table, out
     assert not [value for column in values for value in column if str(value) in seen]
 
 
-def test_tables_with_other_values_of_the_same_kind_have_the_same_draft(folder):
-    other = pa.table({"age": [1], "weight": [-5.5], "city": ["Lima"], "ill": ["no"]})
-    pyarrow.csv.write_csv(other, "u.csv")
-    for table in ("t", "u"):
-        done("schema", "draft", f"{table}.csv", "--target", "ill", "--out", f"{table}.toml")
-    assert (folder / "t.toml").read_text("utf-8") == (folder / "u.toml").read_text("utf-8")
-
-
 @pytest.mark.parametrize("rows", ["1,x\n" * 50 + "unknown,y\n", "", ",\n"], ids=["a stray value", "no rows", "no values"])
 def test_a_draft_takes_stray_values_and_none(folder, rows):
     (folder / "e.csv").write_text(f"a,b\n{rows}", "utf-8")

@@ -2,7 +2,6 @@
 
 import pickle
 
-import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -107,38 +106,11 @@ def test_patterns_become_the_columns_of_a_table_and_the_model_keeps_these(librar
     assert clone(model).schema.features == PATTERNED.features
 
 
-def fit_parquet(model, folder):
-    """A file in which the target and the ids match a pattern too."""
-    rows = pa.Table.from_pandas(LABS).append_column("lab_y", pa.array(ILL)).append_column("lab_id", pa.array(range(60)))
-    pyarrow.parquet.write_table(rows, folder / "t.parquet")
-    schema = Schema(PATTERNED.features, Classes([0, 1], name="lab_y"))
-    return model.set_params(schema=schema, max_rows_per_person=1).fit(folder / "t.parquet", groups="lab_id")
-
-
-def fit_cluster(model, folder):
-    distributed, dd = pytest.importorskip("distributed"), pytest.importorskip("dask.dataframe")
-    with distributed.Client(processes=False, dashboard_address=None, n_workers=1, threads_per_worker=1) as client:
-        return model.fit_dask(dd.from_pandas(LABS.assign(y=ILL), npartitions=2), client)
-
-
-DOORS = {
-    "parquet": fit_parquet,
-    "database": lambda model, _: model.fit_table(ibis.duckdb.connect().create_table("t", LABS.assign(y=ILL))),
-    "cluster": fit_cluster,
-    "search": lambda model, _: DPSearchCV(model, {"n_trees": [1]}, epsilon=5.0, mean_runs=1).fit(LABS, ILL).best_estimator_,
-    "table with its target": lambda model, _: model.fit(LABS.assign(y=ILL), ILL),
-}
-
-
-@pytest.mark.parametrize("door", [*sorted(DOORS.keys() - {"cluster"}), pytest.param("cluster", marks=pytest.mark.slow)])
-def test_each_door_to_a_fit_replaces_patterns(door, tmp_path):
-    model = DOORS[door](DPForestClassifier(PATTERNED, epsilon=5.0, n_trees=2, max_depth=2), tmp_path)
-    assert [*model.schema_.features] == [*PLAIN.features]
-
-
-def test_a_regression_has_patterns_too():
+def test_a_regression_and_a_search_have_patterns_too():
     model = DPForestRegressor(Schema({"*": Numeric(0, 9)}, Bounded(0, 1)), epsilon=5.0).fit(LABS, ILL)
     assert [*model.schema_.features] == [*LABS]
+    search = DPSearchCV(DPForestClassifier(PATTERNED), {"n_trees": [1]}, epsilon=5.0, mean_runs=1).fit(LABS, ILL)
+    assert [*search.best_estimator_.schema_.features] == [*PLAIN.features]
 
 
 def test_nothing_is_charged_where_a_pattern_matches_nothing_or_there_are_no_names():

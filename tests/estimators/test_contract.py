@@ -15,7 +15,6 @@ import pytest
 
 import dpforest
 from dpforest import Bounded, Categorical, Classes, DPForestClassifier, DPForestRegressor, Numeric, Schema
-from dpforest.common import work as workers
 
 INF = float("inf")
 DEFAULTS = {
@@ -139,13 +138,6 @@ def test_a_declared_number_of_rows_costs_nothing_and_is_listed_as_public(task):
         assert model.ledger_.spent == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.001, 1.0, INF])
-def test_predicted_means_stay_within_the_bounds_of_the_target(epsilon):
-    X, (make, schema, _) = table(), TASKS["regression"]
-    means = make(schema, epsilon=epsilon, n_trees=3).fit(X, 1000 * X["age"] - 500).predict(X)
-    assert 0 <= means.min() <= means.max() <= 100
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [["age", "sex", "flag"], ["flag", "sex", "age"]])
 @pytest.mark.parametrize("library", [pd.DataFrame, lambda X: pl.from_pandas(X)], ids=["pandas", "polars"])
@@ -154,40 +146,6 @@ def test_importances_are_in_the_order_of_the_columns_that_were_given(order, libr
     model = DPForestClassifier(classes_schema(), epsilon=INF, random_state=0).fit(library(X[order]), labels(X))
     named = dict(zip(model.feature_names_in_, model.feature_importances_, strict=True))
     assert max(named, key=named.get) == "age"
-
-
-@pytest.mark.parametrize(("n_trees", "max_depth"), [(1, 3), (2, 1), (9, 2)])
-@pytest.mark.parametrize("name", ["3 classes", "regression"])
-def test_the_forest_has_the_shape_that_was_asked_for_and_rules_give_every_node(name, n_trees, max_depth):
-    forest = fitted(TASKS[name], n_trees=n_trees, max_depth=max_depth).forest_
-    rules = forest.rules()
-    assert (forest.n_trees, forest.depth, forest.n_nodes) == (n_trees, max_depth, len(rules))
-    assert sorted({rule["tree"] for rule in rules}) == list(range(n_trees))
-    assert max(len(rule["conditions"]) for rule in rules) == max_depth
-    assert rules[0]["rule"] == "always"
-    assert all(rule["support"] >= 0 for rule in rules)
-    if name == "3 classes":
-        assert all(rule["class"] in (0, 1, 2) and 0 <= rule["confidence"] <= 1 for rule in rules)
-    json.dumps(rules, allow_nan=False)
-
-
-@pytest.mark.slow
-@pure_and_zcdp
-@each_task
-def test_a_seed_repeats_a_fit_and_the_number_of_threads_changes_nothing(task, delta, monkeypatch):
-    monkeypatch.setattr(workers, "THREAD_CELLS", 0)
-    pools = []
-
-    class Pool(workers.ThreadPoolExecutor):
-        def __init__(self, *arguments):
-            pools.append(arguments)
-            super().__init__(*arguments)
-
-    monkeypatch.setattr(workers, "ThreadPoolExecutor", Pool)
-    alone, again, together = (fitted(task, random_state=5, n_jobs=n, n_trees=3, delta=delta).forest_ for n in (1, 1, 3))
-    assert pools
-    assert alone.rules() == again.rules() == together.rules()
-    assert (alone.votes == together.votes).all()
 
 
 COLUMNS = [

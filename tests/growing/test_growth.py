@@ -23,14 +23,14 @@ from dpforest.mechanisms import Entropy
 from dpforest.mechanisms.exact import Rate
 from dpforest.mechanisms.noise import GeometricNoise
 from dpforest.parts import proposals as proposals_module
-from dpforest.parts.allocation import EveryQuery, Geometric, Harmonic, LeavesOnly, Linear, Uniform
+from dpforest.parts.allocation import Arithmetic, EveryQuery, Geometric, Harmonic, LeavesOnly, Linear, Uniform
 from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperator, Mixture, SquaredError
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, TwoBinMean
-from dpforest.parts.postprocess import NonNegative, Shrinkage
+from dpforest.parts.postprocess import Consistency, NonNegative, Prune, Shrinkage
 from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
 from dpforest.parts.routes import Candidates
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
-from dpforest.parts.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, ProbabilisticAverage
+from dpforest.parts.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, PooledMargins
 from dpforest.privacy.accountants import Pure
 from dpforest.privacy.amounts import exact
 from dpforest.privacy.gate import Gate
@@ -168,16 +168,16 @@ def test_without_noise_each_node_has_the_count_of_the_records_that_walk_through_
 
 # Parts of each kind, which meet in twelve fits.
 KINDS_OF_PARTS = {
-    "allocate": [Uniform(), Uniform(split_share=0.3), Uniform(count_share=0.5), Geometric(), Linear(slope=0.5),
+    "allocate": [Uniform(), Uniform(split_share=0.3), Uniform(count_share=0.5), Geometric(), Arithmetic(),
                  Linear(q=1.5, slope=0.4, count_share=0.5), Harmonic(count_share=0.1)],
     "leaf": [NoisyCounts(), NoisyMargin(), PrivateLabel()],
-    "vote": [MeanOfShares(), Majority(), ConfidenceWeighted(), MostConfidentNode(), ProbabilisticAverage()],
+    "vote": [MeanOfShares(), Majority(), PooledMargins(), ConfidenceWeighted(), MostConfidentNode()],
     "sample": [Disjoint(), EveryRecord()],
     "propose": [Menu(), Menu((OneAgainstRest(),)), Menu(n_features=3), Menu((OneChildPerValue(),)),
                 Menu((RandomSubsets(3), Thresholds())), Menu(random=True)],
     "criterion": [GiniCount(), MaxOperator(), EntropyCount(), Balance(), Mixture(((MaxOperator(), 2), (Balance(), 1)))],
     "select": [None, "permute-and-flip", "exponential"],
-    "refine": [(), (NonNegative(), Shrinkage())],
+    "refine": [(), (NonNegative(), Consistency(), Shrinkage(), Prune())],
 }  # fmt: skip
 PARTS = [{kind: some[k % len(some)] for kind, some in KINDS_OF_PARTS.items()} for k in range(12)]
 PARTS += [{"allocate": LeavesOnly(), "propose": Menu(random=True)}]

@@ -5,10 +5,9 @@ from contextlib import closing
 
 import pandas as pd
 from tests.neighbours.odd_values import OBJECTS
-from tests.neighbours.one_record import outcome
 from tests.records.holders import objects
 
-from dpforest import Categorical, Classes, DPForestClassifier, Schema
+from dpforest import Categorical, Classes, Schema
 from dpforest.records.doors import seal_elsewhere
 from dpforest.records.vault import Vault
 
@@ -33,16 +32,6 @@ def test_an_odd_value_adds_one_to_one_count_at_most():
         assert before.keys() <= after.keys(), name
         assert sorted(moved.values())[-2:-1] in ([0], []), name
         assert sum(moved.values()) in (0, 1), name
-
-
-def test_an_odd_value_changes_neither_whether_a_fit_ends_nor_what_it_says():
-    def fit(more=()):
-        return DPForestClassifier(SCHEMA, epsilon=8.0, delta=0.01, n_trees=1, max_depth=1).fit(*table(more))
-
-    before = outcome(fit)
-    assert before.error is None
-    for name in ("raises always", "text that raises", "text of one surrogate", "long text", "list"):
-        assert outcome(lambda name=name: fit([OBJECTS[name]])) == before, name
 
 
 def test_a_collation_does_not_name_texts_after_that_of_one_record(tmp_path):

@@ -10,6 +10,7 @@ from tests.support.strategies import FIXED
 
 from dpforest.errors import ParameterError
 from dpforest.parts.allocation import (
+    Arithmetic,
     EveryQuery,
     Geometric,
     Harmonic,
@@ -22,10 +23,10 @@ from dpforest.parts.allocation import (
 from dpforest.privacy.amounts import add, divide, exact, round_down
 
 ALLOCATIONS = [
-    Uniform(), Geometric(), Geometric(ratio=0.5), Linear(), Linear(q=1.7, slope=0.9),
+    Uniform(), Geometric(), Geometric(ratio=0.5), Arithmetic(), Arithmetic(step=0), Linear(), Linear(q=1.7, slope=0.9),
     Harmonic(), Harmonic(inner=2.0),
 ]  # fmt: skip
-WITH_SPLIT_SHARE = [Uniform, Geometric, Harmonic]
+WITH_SPLIT_SHARE = [Uniform, Geometric, Arithmetic, Harmonic]
 WITH_COUNT_SHARE = [*WITH_SPLIT_SHARE, Linear]
 
 amounts = st.floats(1e-6, 1e6)
@@ -103,6 +104,7 @@ def test_leaves_only_gives_everything_to_the_leaves():
 
 SERIES = [
     (Uniform(), (1, 1, 1, 1)), (Geometric(ratio=3.0), (1, 3, 9, 27)), (Geometric(ratio=0.5), (8, 4, 2, 1)),
+    (Arithmetic(step=0.25), (4, 5, 6, 7)), (Arithmetic(step=4.0), (1, 5, 9, 13)),
 ]  # fmt: skip
 
 
@@ -161,13 +163,14 @@ def test_weighted_levels_are_in_proportion_to_their_weights_and_the_leaves_get_t
 
 BAD = [
     *[(Geometric, {"ratio": ratio}) for ratio in (0, -1, math.nan, math.inf)],
+    *[(Arithmetic, {"step": step}) for step in (-0.1, math.nan, math.inf)],
     *[(Linear, {"q": q}) for q in (0.9, 0, -1, math.nan, math.inf)],
     *[(Linear, {"slope": slope}) for slope in (-0.1, 1, 2, math.nan, math.inf)],
     *[(Harmonic, {"inner": inner}) for inner in (0.0, -1.0, math.nan)],
     *[(kind, {"count_share": share}) for kind in WITH_COUNT_SHARE for share in (-0.1, 1, math.nan)],
     *[(kind, {"split_share": share}) for kind in WITH_SPLIT_SHARE for share in (0, 1, -0.1, math.nan)],
     # Series that leave the range of numbers.
-    (Geometric, {"ratio": 1e100}), (Geometric, {"ratio": 1e-200}), (Linear, {"q": 1e100}),
+    (Geometric, {"ratio": 1e100}), (Geometric, {"ratio": 1e-200}), (Linear, {"q": 1e100}), (Arithmetic, {"step": 1e308}),
 ]  # fmt: skip
 
 

@@ -10,17 +10,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.support import naive
 from tests.support.planted import DOMAIN, ROUTE_C, ROUTE_X, TARGET, planted
-from tests.support.strategies import FIXED, classes, forests
+from tests.support.strategies import FIXED, SEEDS, TWO, classes, forests, mixed_table, recipe_of
 
+from dpforest import Bounded, DPForestClassifier
+from dpforest.parts.allocation import Uniform, spread
 from dpforest.parts.postprocess import (
+    Consistency,
     EvenShrinkage,
     LeastLeaf,
     NonNegative,
+    Prune,
     PruneByGini,
     PruneBySignal,
     Shrinkage,
     plain_shares,
 )
+from dpforest.parts.voting import Majority
 
 
 def small(leaf_a, leaf_b, leaf_c, **options):
@@ -98,6 +103,125 @@ def test_shrinkage_pulls_by_its_noise_where_that_is_more_than_the_least():
     np.testing.assert_allclose(in_between[3], leaf)
 
 
+def below(forest):
+    """``[node, leaf]``: whether the leaf is at the node or below."""
+    leaves = np.flatnonzero(forest.is_leaf)
+    table = np.zeros((forest.n_nodes, len(leaves)))
+    for column, leaf in enumerate(leaves):
+        node = leaf
+        while node >= 0:
+            table[node, column] = 1
+            node = forest.parents[node]
+    return table
+
+
+def least_squares(forest, released):
+    """The best linear unbiased estimate of all counts: a matrix on the released counts [hay2010]."""
+    table, weights = below(forest), np.where(released, 1 / forest.variances, 0)
+    return table @ np.linalg.solve(table.T @ (weights[:, None] * table), table.T * weights)
+
+
+@st.composite
+def noisy_forests(draw):
+    """Structures of up to three levels with a variance of its own for each node."""
+    forest, rng = draw(forests(classes)), np.random.default_rng(draw(SEEDS))
+    return replace(forest, variances=rng.uniform(0.5, 5, size=forest.n_nodes))
+
+
+def consistency_matrix(forest):
+    """What the step does to counts, which is linear: its result on each unit vector."""
+    return Consistency().refine(replace(forest, counts=np.eye(forest.n_nodes))).counts
+
+
+@FIXED
+@given(noisy_forests())
+def test_consistency_is_the_unbiased_estimate_of_least_variance_and_states_no_less_than_is_there(forest):
+    matrix, table = consistency_matrix(forest), below(forest)
+    for node in np.flatnonzero(~forest.is_leaf):
+        np.testing.assert_allclose(matrix[node], matrix[forest.parents == node].sum(axis=0), atol=1e-9)
+    np.testing.assert_allclose(matrix @ table, table, atol=1e-9)
+    np.testing.assert_allclose(matrix, least_squares(forest, np.ones(forest.n_nodes, dtype=bool)), atol=1e-9)
+    variances = np.square(matrix) @ forest.variances
+    assert (variances <= forest.variances * (1 + 1e-9)).all()
+    assert (variances <= Consistency().refine(forest).variances * (1 + 1e-9)).all()
+
+
+@FIXED
+@given(forests(classes))
+def test_consistency_changes_nothing_where_there_is_no_noise(forest):
+    exact = replace(forest.summed(), variances=np.zeros(forest.n_nodes))
+    np.testing.assert_allclose(Consistency().refine(exact).counts, exact.counts)
+
+
+class RootAndLeaves:
+    """Releases counts of the root and of the leaves, of no level between."""
+
+    def plan(self, amount, depth):
+        return spread(amount, [1] * depth, [1, *[0] * (depth - 1), 1])
+
+
+def fitted(allocate, refine, seed=4):
+    """The same noise for the same allocation and seed, whatever is refined."""
+    X, y, _ = mixed_table(200, seed=3)
+    recipe = recipe_of(allocate=allocate, refine=refine, depth=3)
+    return DPForestClassifier(TWO, epsilon=0.5, recipe=recipe, random_state=seed).fit(X, y).forest_
+
+
+ALLOCATIONS = {
+    "all levels": (Uniform(count_share=0.5), lambda forest: forest.levels >= 0),
+    "root and leaves": (RootAndLeaves(), lambda forest: forest.is_leaf | (forest.parents < 0)),
+    "leaves": (Uniform(), lambda forest: forest.is_leaf),
+}
+
+
+@pytest.mark.parametrize(("allocate", "released_in"), ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_consistency_of_a_fitted_forest_is_the_best_estimate_from_the_levels_that_were_released(allocate, released_in):
+    before, after = fitted(allocate, ()), fitted(allocate, (Consistency(),))
+    matrix = least_squares(before, released_in(before))
+    np.testing.assert_allclose(after.counts, matrix @ np.where(released_in(before)[:, None], before.counts, 0), atol=1e-9)
+    assert (after.variances >= np.square(matrix) @ before.variances * (1 - 1e-9)).all()
+
+
+def test_shares_and_votes_after_consistency_are_those_of_the_merged_counts():
+    forest = fitted(Uniform(count_share=0.5), (Consistency(),))
+    expected = plain_shares(forest).shares
+    np.testing.assert_allclose(forest.shares, expected)
+    np.testing.assert_allclose(forest.votes, expected)
+
+
+def majority_of(forest, record):
+    return int(np.argmax(naive.votes(replace(forest, votes=Majority().votes(forest)), record)))
+
+
+@FIXED
+@given(forests(classes, depth=4))
+def test_pruning_changes_no_majority_vote(forest):
+    forest = plain_shares(forest.summed())
+    pruned = Prune().refine(forest)
+    for record in naive.all_records(forest.domain)[::7]:
+        for tree in range(forest.n_trees):
+            before, after = naive.path(forest, tree, record)[-1], naive.path(pruned, tree, record)[-1]
+            assert forest.shares[before].argmax() == pruned.shares[after].argmax()
+        assert majority_of(forest, record) == majority_of(pruned, record)
+
+
+@FIXED
+@given(forests(classes, depth=4))
+def test_pruning_leaves_no_split_below_which_all_agree_and_drops_no_other(forest):
+    forest = plain_shares(forest.summed())
+    pruned = Prune().refine(forest)
+    assert pruned.n_trees == forest.n_trees
+
+    def agree(tree, node):
+        children = np.flatnonzero(tree.parents == node)
+        winner = tree.shares[node].argmax()
+        return all(tree.shares[child].argmax() == winner and agree(tree, child) for child in children)
+
+    assert not any(agree(pruned, node) for node in np.flatnonzero(~pruned.is_leaf))
+    n_kept = sum(not agree(forest, node) for node in np.flatnonzero(~forest.is_leaf))
+    assert (~pruned.is_leaf).sum() == n_kept
+
+
 def test_even_shrinkage_pulls_each_node_towards_equal_shares_by_its_noise():
     forest = EvenShrinkage(2.0).refine(small([8, 0], [-3, 5], [0, 0], variance=9.0).summed())
     released = forest.is_leaf
@@ -124,7 +248,12 @@ def test_no_share_is_zero_after_even_shrinkage(forest):
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("step", [NonNegative(), Shrinkage(), EvenShrinkage()], ids=repr)
+def test_a_bounded_target_is_not_pruned():
+    forest = plain_shares(naive.plant(DOMAIN, Bounded(0, 1), (0, ROUTE_X, [[1, 3], [1, 3]])).summed())
+    assert Prune().refine(forest) is forest
+
+
+@pytest.mark.parametrize("step", [NonNegative(), Consistency(), Shrinkage(), EvenShrinkage(), Prune()], ids=repr)
 def test_no_step_changes_the_forest_it_was_given(step):
     forest = plain_shares(small([-8, 2], [4, 1], [-1, 3]).summed())
     before = {name: getattr(forest, name).copy() for name in ("counts", "variances", "shares", "routes", "parents")}
@@ -133,7 +262,9 @@ def test_no_step_changes_the_forest_it_was_given(step):
         np.testing.assert_array_equal(getattr(forest, name), value)
 
 
-@pytest.mark.parametrize("step", [NonNegative(), Shrinkage(), EvenShrinkage()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "step", [NonNegative(), Consistency(), Shrinkage(), EvenShrinkage()], ids=lambda s: type(s).__name__
+)
 @FIXED
 @given(forests())
 def test_a_step_that_gives_shares_does_so_whatever_they_were_before(step, forest):

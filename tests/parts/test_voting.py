@@ -22,13 +22,14 @@ from dpforest.parts.voting import (
     Majority,
     MeanOfShares,
     MostConfidentNode,
+    PooledMargins,
     ProbabilisticAverage,
 )
 from dpforest.schema.domain import Domain, Grid
 
 TARGET = Classes(["a", "b", "c"])
 DOMAIN = Domain.of(Schema({"x": Numeric(0, 2)}, TARGET), Grid(2))
-VOTES = [Majority(), MeanOfShares(), ConfidenceWeighted(), MostConfidentNode()]
+VOTES = [Majority(), MeanOfShares(), PooledMargins(), ConfidenceWeighted(), MostConfidentNode()]
 LOW, HIGH = [0], [1]  # the codes of a record in the first and in the second bin
 
 
@@ -48,6 +49,7 @@ def prediction(vote, record, forest=None):
 BY_HAND = [
     (Majority(), [1, 1, 0], [0, 1, 1]),
     (MeanOfShares(), [0.6, 0.3 + 1, 0.1], [0.2 + 0.4, 0.2 + 0.4, 0.6 + 0.2]),
+    (PooledMargins(), [6, 3 + 2, 1], [1 + 2, 1 + 2, 3 + 1]),
     (ConfidenceWeighted(), [0.6, 1, 0], [0, 0.4, 0.6]),
 ]
 
@@ -56,6 +58,11 @@ BY_HAND = [
 def test_votes_of_two_trees_are_those_by_hand(vote, low, high):
     np.testing.assert_allclose(prediction(vote, LOW), low, atol=1e-7)
     np.testing.assert_allclose(prediction(vote, HIGH), high, atol=1e-7)
+
+
+def test_a_leaf_that_seems_empty_weighs_as_one_record_in_pooled_margins():
+    forest = two_trees()
+    np.testing.assert_allclose(PooledMargins().votes(forest)[6], forest.shares[6])
 
 
 @FIXED

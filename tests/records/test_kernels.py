@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +19,6 @@ from tests.support.strategies import (
     domains,
     menus,
     mixed_table,
-    random_codes,
     reaches,
     recipe_of,
     tables,
@@ -92,31 +90,6 @@ def test_codes_counts_routes_and_votes_survive_at_the_border_of_one_byte(kind, n
 
     forest = naive.plant(domain, target, (0, route, [[code, 0] for code in range(n_codes)]))
     assert replace(forest, votes=forest.counts).vote(codes)[:, 0].tolist() == list(range(n_codes))
-
-
-def check_counts(level):
-    counter = MemoryCounter(level.codes, level.fine_codes, level.domain, level.target)
-    counter._start(level.positions, level.weights)
-    table = (level.target, level.target_codes, level.weights, level.positions)
-    counts = counter.count_codes(level.first, level.wanted)._value.tolist()
-    assert counts == naive.count_codes(level.codes, level.domain, *table, level.first, level.wanted)
-    nodes = counter.count_nodes(level.first, level.n_nodes)._value.tolist()
-    assert nodes == naive.count_nodes(*table, level.first, level.n_nodes)
-
-
-def test_any_number_of_features_is_counted_together():
-    for n_features, weighted in product(range(1, 11), [False, True]):
-        rng, n_records = np.random.default_rng(n_features), 200
-        features = {f"x{index}": Numeric(0, 1 + index, integer=True) for index in range(n_features)}
-        target, labels = Classes(["a", "b", "c"]), rng.integers(0, 3, n_records)
-        domain = Domain.of(Schema(features, target), Grid())
-        level = SimpleNamespace(
-            codes=random_codes(domain, n_records, rng), domain=domain, target=target, first=3, n_nodes=4,
-            target_codes=labels, fine_codes=labels, positions=rng.integers(2, 8, (2, n_records)).astype(np.int32),
-            weights=rng.integers(0, 256, (2, n_records) if weighted else (0, 0)).astype(np.uint8),
-            wanted=rng.random((4, n_features)) < 0.7,
-        )  # fmt: skip
-        check_counts(level)
 
 
 @st.composite

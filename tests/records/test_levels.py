@@ -1,5 +1,6 @@
 """Counts of each level are those of a slow twin, however records are split, weighed, and dealt anew."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -175,6 +176,17 @@ def test_every_level_equals_its_twin(monkeypatch, n_jobs, n_examples):
 @given(trees(), st.sampled_from([*MASKS]))
 def test_every_level_of_some_trees_equals_its_twin(tree, masks):
     check_levels(tree, MASKS[masks])
+
+
+def test_any_number_of_features_is_counted_together():
+    for n_features, counts_as in product(range(1, 11), ("one", "a weight", "residuals")):
+        tree = full_tree(Classes(WORDS[:3]), 60, n_features)
+        if counts_as == "a weight":
+            tree.weights = tree.rng.integers(0, 256, (1, 60)).astype(np.uint8)
+        if counts_as == "residuals":
+            tree.scores = random_scores(tree, 700)
+            tree.scores[::5] = tree.rng.choice([-(1 << 29), -40_000, 0, 40_000, 1 << 29], tree.scores[::5].shape)
+        check_levels(tree, MASKS["drawn"])
 
 
 ONE_MORE = kernels.ROWS_AT_ONCE + 1

@@ -102,12 +102,6 @@ def test_persons_are_kept_with_all_their_rows_or_not_at_all(seal):
     vault.close()
 
 
-def test_two_samples_of_one_table_differ_and_a_sample_of_all_is_the_table(tmp_path):
-    vault = seal_elsewhere(put("Parquet file", tmp_path), SCHEMA, 1)
-    assert records_of(vault.sampled(SHARE, Entropy())) != records_of(vault.sampled(SHARE, Entropy()))
-    assert records_of(vault.sampled(Fraction(1), Entropy())) == [*range(N_ROWS)]
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_rows_are_taken_as_plain_indexing_takes_them(monkeypatch, n_jobs):
     monkeypatch.setattr("dpforest.common.work.THREAD_CELLS", 0)

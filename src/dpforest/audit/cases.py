@@ -70,17 +70,13 @@ class Case:
     max_depth: int | None
 
     @property
-    def larger(self) -> tuple[Record, ...]:
-        return (self.extra, *self.rows) if self.extra_first else (*self.rows, self.extra)
-
-    @property
     def sign(self) -> int:
         """1 if the replayed fit has one record more, -1 if it has one less."""
         return -1 if self.larger_first else 1
 
     def tables(self) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Features and target of the recorded fit and of the replayed one."""
-        pair = (self.rows, self.larger)
+        pair = self.rows, (self.extra, *self.rows) if self.extra_first else (*self.rows, self.extra)
         first, second = reversed(pair) if self.larger_first else pair
         return as_arrays(first, self.schema.n_features), as_arrays(second, self.schema.n_features)
 

@@ -58,6 +58,10 @@ class Observations:
         """The numbers of both tables, those of the table with the record first or last."""
         return (self.with_record, self.without) if with_record else (self.without, self.with_record)
 
+    def has_models(self) -> bool:
+        """Whether any fit gave a model."""
+        return bool((np.concatenate([self.without, self.with_record])[:, 0] == NO_ERROR).any())
+
     def part(self, start: int, stop: int) -> "Observations":
         """The numbers of some of the fits of each table."""
         return Observations(self.columns, self.without[start:stop], self.with_record[start:stop])
@@ -85,11 +89,6 @@ def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> A
     """An estimator fitted to one table of a pair, for the pair's claim."""
     claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
     return claim.fitted(pair.schema, *table, pair.n_trees, pair.max_depth)
-
-
-def succeeded(rows: np.ndarray) -> np.ndarray:
-    """A mask of the fits that gave a model."""
-    return rows[:, 0] == NO_ERROR
 
 
 Numbers = tuple[list[dict[str, float]], dict[str, dict[float, str]]]  # of some fits, and words for those that have no order

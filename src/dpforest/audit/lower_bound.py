@@ -5,7 +5,7 @@ An event is a few conditions on what was seen of a fit, or a threshold on a scor
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from sklearn.ensemble import RandomForestClassifier
 
 from dpforest.audit.cases import Pair, pairs_for
-from dpforest.audit.fits import Observable, Observations, fit, observe, succeeded
+from dpforest.audit.fits import Observable, Observations, fit, observe
 from dpforest.audit.subject import Subject
 from dpforest.errors import ParameterError
 
@@ -145,7 +145,7 @@ def _promising(subject: Subject, pairs: Sequence[Pair], n_fits: int, n_jobs: int
 
 def _check_that_some_succeed(subject: Subject, pairs: Sequence[Pair], seen: Sequence[Observations]) -> None:
     """Raise the error of the fits if none gave a model: a subject that cannot run must not pass."""
-    if not any(succeeded(rows).any() for each in seen for rows in (each.without, each.with_record)):
+    if not any(each.has_models() for each in seen):
         fit(subject, pairs[0], pairs[0].tables()[1])
 
 
@@ -194,7 +194,11 @@ class ScoreEvent:
     least: float
 
     def happens(self, rows: np.ndarray) -> np.ndarray:
-        return _scored(self.model, self.sign, rows) >= self.least
+        return self.score(rows) >= self.least
+
+    def score(self, rows: np.ndarray) -> np.ndarray:
+        """The model's confidence for each fit in the record's presence; with the sign -1, in its absence."""
+        return self.sign * (self.model.predict_proba(_finite(rows))[:, 1] - 0.5)
 
     def __str__(self) -> str:
         which = "for" if self.sign > 0 else "against"
@@ -270,6 +274,7 @@ class _Search:
             masks = self.masks[with_record] = np.zeros((len(self.conditions), -(-len(rows) // 8)), dtype=np.uint8)
             for mask, condition in zip(masks, self.conditions, strict=True):
                 mask[:] = np.packbits(condition.happens(rows))
+        # For a first condition, a second one beside it, and so on.
         errors = [(1 - confidence) / CHOICES**n_others for n_others in range(MOST_CONDITIONS)]
         self.limits = [Limits(len(seen.without), len(seen.with_record), delta, 1 - error) for error in errors]
 
@@ -277,23 +282,18 @@ class _Search:
         """The best conjunction, grown by a condition at a time from the few best."""
         best = Found(All(()), with_record, 0.0)  # worth as much as knowing nothing
         beam: list[tuple[int, ...]] = [()]
-        for _ in range(MOST_CONDITIONS):
+        for limits in self.limits:
             bounds: dict[tuple[int, ...], float] = {}
             for indices in beam:
-                bounds |= self._longer(indices, with_record)
+                longer = limits.epsilon(*(self._hits(indices, which) for which in (with_record, not with_record)))
+                chosen = np.argsort(-longer, kind="stable")[:N_KEPT].tolist()
+                bounds |= {tuple(sorted((*indices, new))): float(longer[new]) for new in chosen if new not in indices}
             beam = sorted(bounds, key=lambda indices: -bounds[indices])[:N_KEPT]
             if not beam or bounds[beam[0]] <= best.epsilon:
                 break
             event = All(tuple(self.conditions[index] for index in beam[0]))
             best = Found(event, with_record, bounds[beam[0]])
         return best
-
-    def _longer(self, indices: tuple[int, ...], with_record: bool) -> dict[tuple[int, ...], float]:
-        """The best conjunctions with one more condition, each with its lower bound on epsilon."""
-        hits, other_hits = (self._hits(indices, which) for which in (with_record, not with_record))
-        bounds = self.limits[len(indices)].epsilon(hits, other_hits)
-        best = np.argsort(-bounds, kind="stable")[:N_KEPT]
-        return {tuple(sorted((*indices, int(index)))): float(bounds[index]) for index in best if index not in indices}
 
     def _hits(self, indices: tuple[int, ...], with_record: bool) -> np.ndarray:
         """For each condition, how many fits show it together with the given ones."""
@@ -332,18 +332,14 @@ def _scores(seen: Observations, delta: float, confidence: float) -> list[Found]:
     model = RandomForestClassifier(60, max_depth=8, min_samples_leaf=20, random_state=0).fit(_finite(rows), labels)
     found = []
     for with_record, sign in ((False, -1), (True, 1)):
-        likelier, other = (np.sort(_scored(model, sign, part)) for part in second.ordered(with_record))
+        event = ScoreEvent(model, sign, -np.inf)
+        likelier, other = (np.sort(event.score(part)) for part in second.ordered(with_record))
         thresholds = np.unique(np.quantile(likelier, np.linspace(0, 1, N_SCORES), method="nearest"))
         hits, other_hits = (len(part) - np.searchsorted(part, thresholds) for part in (likelier, other))
         limits = Limits(len(likelier), len(other), delta, 1 - (1 - confidence) / len(thresholds))
         bounds = limits.epsilon(hits, other_hits)
-        found.append(Found(ScoreEvent(model, sign, float(thresholds[bounds.argmax()])), with_record, float(bounds.max())))
+        found.append(Found(replace(event, least=float(thresholds[bounds.argmax()])), with_record, float(bounds.max())))
     return found
-
-
-def _scored(model: Any, sign: int, rows: np.ndarray) -> np.ndarray:
-    """The model's confidence for each fit in the record's presence; with the sign -1, in its absence."""
-    return sign * (model.predict_proba(_finite(rows))[:, 1] - 0.5)
 
 
 def _finite(rows: np.ndarray) -> np.ndarray:

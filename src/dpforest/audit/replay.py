@@ -88,7 +88,9 @@ def replay_many(
     begin, found = time.perf_counter(), dict[Finding, Finding]()
     n_refused, closest = 0, 0.0
     for seed in range(first_case, first_case + n_pairs):
-        own, case = nth_case(subject, seed)
+        case = generate(seed, subject.tasks, with_delta=not isinstance(subject.parts.sample, PoissonBootstrap))
+        # A recipe that draws a sample of large tables draws one of some small ones, too.
+        own = subject.on_sample(len(case.rows) / 2) if seed % 4 == 3 and subject.draws_samples else subject
         fits, findings = replay(own, case)
         n_refused += fits[0].failed and not findings
         if not findings:
@@ -101,13 +103,6 @@ def replay_many(
         said = " ".join(line.strip() for line in fits[0].public["error"])
         raise ParameterError(f"Every fit of recipe {subject.name!r} was refused, so nothing could be tried. {said}")
     return Replays(n_pairs, n_refused, tuple(found.values()), closest, time.perf_counter() - begin)
-
-
-def nth_case(subject: Subject, seed: int) -> tuple[Subject, Case]:
-    """The generated case of that number for a subject, and the subject as it runs on it."""
-    case = generate(seed, subject.tasks, with_delta=not isinstance(subject.parts.sample, PoissonBootstrap))
-    # A recipe that draws a sample of large tables draws one of some small ones, too.
-    return subject.on_sample(len(case.rows) / 2) if seed % 4 == 3 and subject.draws_samples else subject, case
 
 
 def replay(subject: Subject, case: Case) -> tuple[tuple[Fit, Fit], list[Finding]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpforest.audit.attack import FALSE_POSITIVES, most_allowed
 from dpforest.common.files import write_whole
-from dpforest.show.plots.canvas import load
+from dpforest.show.plots.canvas import COLOURS, load
 
 HEAD = ("recipe", "claimed ε", "ε is at least", "pairs replayed", "findings", "closest", "verdict")
 
@@ -48,8 +48,6 @@ the claimed ε.</li>
 </ul>
 """
 
-# Told apart by people with any colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 GREY = "#666666"
 # Rates below this are beyond what some hundreds of fits can show.
 LEAST_RATE = 1e-3
@@ -124,18 +122,15 @@ def _pictures(audits: Sequence[Content], attacks: Sequence[Content]) -> str:
     """The pictures of all results, as parts of the page."""
     if find_spec("matplotlib") is None:
         return "<p class='small'>Pictures need matplotlib: pip install 'dpforest[plots]'.</p>"
-    found, evidence, curves = "", BytesIO(), BytesIO()
-    if any(audit["lower_bound"] is not None for audit in audits):
-        draw_evidence(audits, evidence)
-        found += _inline(evidence, "Claimed and found epsilon")
-    if attacks:
-        draw_trade_off(attacks, curves)
-        found += _inline(curves, "Trade-off curves")
+    found, bounded = "", [audit for audit in audits if audit["lower_bound"] is not None]
+    drawn = (draw_evidence, bounded, "Claimed and found epsilon"), (draw_trade_off, attacks, "Trade-off curves")
+    for draw, results, title in drawn:
+        if results:
+            picture = BytesIO()
+            draw(results, picture)
+            data = base64.b64encode(picture.getvalue()).decode()
+            found += f"<p><img alt='{title}' src='data:image/png;base64,{data}'></p>"
     return found
-
-
-def _inline(picture: BytesIO, title: str) -> str:
-    return f"<p><img alt='{title}' src='data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}'></p>"
 
 
 def _attack_text(attacks: Sequence[Content]) -> str:

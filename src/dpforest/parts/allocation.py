@@ -96,7 +96,7 @@ class Uniform:
     """The same share of a tree's amount for each level and for the leaves.
 
     With ``split_share`` the splits together get that share, and the leaves the rest. ``count_share`` of each level's share
-    goes to counts of its nodes. The next two divide the amount by other series.
+    goes to counts of its nodes. The next three divide the amount by other series.
 
     Privacy: Claim: a tree costs at most ``amount``. Because: see ``spread``. Assumes: as ``spread``.
     """
@@ -125,6 +125,18 @@ class Geometric(Uniform):
         if not 0 < self.ratio < math.inf:
             raise ParameterError(f"ratio must be positive, not {self.ratio!r}.")
         return _finite(lambda level: self.ratio**level, depth + 1)
+
+
+@dataclass(frozen=True)
+class Arithmetic(Uniform):
+    """Each level gets ``step`` times the root's share more than the level above; the leaves come last."""
+
+    step: float = 1.0
+
+    def series(self, depth: int) -> tuple[float, ...]:
+        if not 0 <= self.step < math.inf:
+            raise ParameterError(f"step must be at least 0, not {self.step!r}.")
+        return _finite(lambda level: 1 + self.step * level, depth + 1)
 
 
 @dataclass(frozen=True)

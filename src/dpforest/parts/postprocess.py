@@ -13,6 +13,7 @@ import numpy as np
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.forest.walks import sum_children
+from dpforest.schema import Classes
 
 
 class PostProcess(Protocol):
@@ -35,6 +36,53 @@ class NonNegative:
 
     def refine(self, forest: Forest) -> Forest:
         return plain_shares(forest)
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Counts of a node and the sums of its children, both noisy, merged to agree with least variance [hay2010].
+
+    Useful where inner levels were released. Up the tree a count is averaged with the sum of its children, each weighted
+    by the other's variance; down the tree what is missing to the parent is shared among children by their variance.
+
+    Privacy: none; input is released.
+    """
+
+    gives_shares: ClassVar[bool] = True
+
+    def refine(self, forest: Forest) -> Forest:
+        counts, variances = forest.counts.copy(), forest.variances.copy()
+        # A sum of children that was not released itself says nothing of its own.
+        released = forest.released if len(forest.released) else np.ones(forest.n_nodes, dtype=bool)
+        variances[~released & ~forest.is_leaf] = np.inf
+        levels = forest.level_slices()
+        for level in reversed(levels[:-1]):
+            nodes = np.arange(level.start, level.stop)
+            nodes = nodes[~forest.is_leaf[nodes]]
+            sums, noise = _sums_below(forest, counts, variances)
+            own, below = variances[nodes], noise[nodes]
+            # The weight of the own count; with no noise at all (infinite epsilon) the two agree already.
+            weight = np.where(
+                np.isinf(own), 0.0, np.divide(below, own + below, out=np.full(len(own), 0.5), where=own + below > 0)
+            )
+            counts[nodes] = weight[:, None] * counts[nodes] + (1 - weight[:, None]) * sums[nodes]
+            variances[nodes] = np.multiply(weight, own, out=below.copy(), where=np.isfinite(own))
+        for level in levels[1:]:
+            sums, noise = _sums_below(forest, counts, variances)
+            nodes = np.arange(level.start, level.stop)
+            parents = forest.parents[nodes]
+            share = np.divide(variances[nodes], noise[parents], out=np.zeros(len(nodes)), where=noise[parents] > 0)
+            counts[nodes] += share[:, None] * (counts[parents] - sums[parents])
+        return plain_shares(replace(forest, counts=counts, variances=variances))
+
+
+def _sums_below(forest: Forest, counts: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each node, the sum over its children of their counts ``(n_nodes, n_values)`` and variances ``(n_nodes,)``."""
+    children = np.flatnonzero(forest.parents >= 0)
+    sums, noise = np.zeros_like(counts), np.zeros_like(variances)
+    np.add.at(sums, forest.parents[children], counts[children])
+    np.add.at(noise, forest.parents[children], variances[children])
+    return sums, noise
 
 
 @dataclass(frozen=True)
@@ -114,6 +162,26 @@ def _shares(forest: Forest, weights: np.ndarray) -> np.ndarray:
         raw = shares[level] + weight * prior
         shares[level] = raw / raw.sum(axis=1, keepdims=True)
     return shares
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Removes splits below which every node agrees on the commonest class, for shorter rules.
+
+    Changes no majority vote. A bounded target has no classes to agree on and is left as it is.
+
+    Privacy: none; input is released.
+    """
+
+    def refine(self, forest: Forest) -> Forest:
+        if not isinstance(forest.target, Classes):
+            return forest
+        winners = forest.shares.argmax(axis=1)
+        agree = np.ones(forest.n_nodes, dtype=bool)
+        for level in reversed(forest.level_slices()[1:]):
+            parents = forest.parents[level]
+            np.logical_and.at(agree, parents, agree[level] & (winners[level] == winners[parents]))
+        return forest.without_children(np.flatnonzero(agree & ~forest.is_leaf))
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,15 @@ class MeanOfShares(Vote):
 
 
 @dataclass(frozen=True)
+class PooledMargins(Vote):
+    """The class shares of the leaf times its number of records, so that large leaves weigh more."""
+
+    def votes(self, forest: Forest) -> np.ndarray:
+        sizes = np.maximum(forest.counts.sum(axis=1, keepdims=True), 0)
+        return np.maximum(sizes, 1) * forest.shares
+
+
+@dataclass(frozen=True)
 class ConfidenceWeighted(Vote):
     """One vote for the commonest class of the leaf, weighted by its share."""
 
