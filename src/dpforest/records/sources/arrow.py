@@ -60,12 +60,6 @@ class File:
         """Some of its row groups."""
         return replace(self, fragment=self.fragment.subset(row_group_ids=row_groups))
 
-    def split(self) -> "Iterator[File]":
-        """Each of its row groups."""
-        with damaged():
-            for group in self.fragment.split_by_row_group():
-                yield replace(self, fragment=group)
-
     def batches(self, names: list[str], n_rows: int, use_threads: bool = True) -> Iterator[pa.Table]:
         """Tables of some columns, at most ``n_rows`` rows each, one after the other."""
         own = [name for name in names if name not in self.cells]
@@ -208,7 +202,9 @@ def read_texts(texts: pa.Table, schema: Schema) -> pa.Table:
 def row_groups(files: list[File]) -> Iterator[File]:
     """The row groups of all files, one after the other."""
     for file in files:
-        yield from file.split()
+        with damaged():
+            for group in file.fragment.split_by_row_group():
+                yield replace(file, fragment=group)
 
 
 PARQUET = (".parquet", ".pq")

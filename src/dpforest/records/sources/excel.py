@@ -263,7 +263,7 @@ class Workbook(TextTable):
 
     def names(self) -> list[str]:
         with self._opened() as (_, rows):
-            return each_once(list(self._places(rows)), self.path)
+            return list(self._places(rows))
 
     def hint(self) -> str:
         with self._opened() as (name, _):
