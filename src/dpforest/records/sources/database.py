@@ -33,10 +33,13 @@ class DatabaseTable(Source):
         As Ibis calls it.
     name
         The file or server, as it may be shown.
+    names_of_tables
+        A query for the tables that the account may see.
     """
 
     engine: str
     name: str
+    names_of_tables: str
     repeats = True
     _connection: Any = None
     _columns: list[Column] | None = None
@@ -162,24 +165,23 @@ class DatabaseTable(Source):
         ]
         return Chunk(features, target, pa.Table.from_arrays(others, schema=pa.schema(fields)))
 
-    def _found(self, ask: Callable[[str], Found], there: Callable[[], Sequence[str]]) -> Found:
-        """What ``ask`` gives for the text that stands for the table behind FROM; raises ``TableError`` if it is not there.
+    def _found(self, ask: Callable[[str], Found]) -> Found:
+        """What ``ask`` gives for the text that stands for the table behind FROM; raises ``TableError`` if there is none."""
 
-        ``there`` gives the names of tables that an account may see.
-        """
+        def there() -> list[str]:
+            return [name for (name,) in self._all(self.names_of_tables)]
+
         where = self._where
-        if where.is_query:
-            with refusing(self.name, "", there):
+        with refusing(self.name, "" if where.is_query else where.table, there):
+            if where.is_query:
                 return ask(f"{where.table.rstrip()[:-1]}\n) AS asked")  # a comment may end the query
-        *others, last = [".".join(map(identifier, place)) for place in places(where.table)]
-        for place in others:
-            try:
-                return ask(place)
-            except Exception as error:
-                if kind_of(error) != "table":
-                    with refusing(self.name, where.table, there):
+            *others, last = [".".join(map(identifier, place)) for place in places(where.table)]
+            for place in others:
+                try:
+                    return ask(place)
+                except Exception as error:
+                    if kind_of(error) != "table":
                         raise
-        with refusing(self.name, where.table, there):
             return ask(last)
 
     def _all(self, query: str, fetch: Callable[[Any], Any] = lambda cursor: cursor.fetchall()) -> list[Any]:

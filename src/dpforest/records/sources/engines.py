@@ -34,7 +34,7 @@ class Duck(DatabaseTable):
     That has no transaction of ours, so its rows may be others the next time.
     """
 
-    engine = "duckdb"
+    engine, names_of_tables = "duckdb", "SELECT table_name FROM information_schema.tables"
 
     def __init__(self, where: Address, relation: Any = None) -> None:
         super().__init__(where)
@@ -55,25 +55,20 @@ class Duck(DatabaseTable):
             return self._relation
         if self._connection is None:
             self._connection = self._opened()
-        return self._found(lambda place: self._connection.sql(f"SELECT * FROM {place}"), self._tables)
-
-    def _tables(self) -> list[str]:
-        found = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
-        return [name for (name,) in found]
+        return self._found(lambda place: self._connection.sql(f"SELECT * FROM {place}"))
 
     def _opened(self) -> Any:
         import duckdb
 
         if not Path(self.name).is_file():
             raise TableError(f"There is no file {self.name}.")
-        with refusing(self.name):
-            try:
-                connection = duckdb.connect(self.name, read_only=True)
-            except duckdb.ConnectionException:
-                # This process writes to the file, and DuckDB then shares it with readers of the same kind alone.
-                connection = duckdb.connect(self.name)
-            connection.execute("BEGIN TRANSACTION READ ONLY")
-            return connection
+        try:
+            connection = duckdb.connect(self.name, read_only=True)
+        except duckdb.ConnectionException:
+            # This process writes to the file, and DuckDB then shares it with readers of the same kind alone.
+            connection = duckdb.connect(self.name)
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        return connection
 
 
 def _duck_column(name: str, native: str) -> Column:
@@ -92,13 +87,12 @@ LITE_KINDS = {
     "NUM": "number", "DEC": "number",
 }  # fmt: skip
 HEADS = {pa.int64(): "0", pa.float64(): "0.0", pa.string(): "''"}
-LITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
 
 
 class Lite(DatabaseTable):
     """A table of a file of SQLite, or a query there."""
 
-    engine = "sqlite"
+    engine, names_of_tables = "sqlite", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
 
     def _asked_columns(self) -> list[Column]:
         import adbc_driver_sqlite.dbapi as driver
@@ -106,11 +100,10 @@ class Lite(DatabaseTable):
         if not Path(self.name).is_file():  # SQLite would make it
             raise TableError(f"There is no file {self.name}.")
         try:
-            with refusing(self.name):
-                self._connection = driver.connect(f"file:{quote(str(Path(self.name).resolve()))}?mode=ro")
-                self._all("PRAGMA schema_version")
-            return self._found(self._columns_of, lambda: [name for (name,) in self._all(LITE_TABLES)])
-        except TableError:
+            self._connection = driver.connect(f"file:{quote(str(Path(self.name).resolve()))}?mode=ro")
+            self._all("PRAGMA schema_version")
+            return self._found(self._columns_of)
+        except Exception:
             self.close()
             raise
 
@@ -164,21 +157,21 @@ POSTGRES_CARRIED = {
 POSTGRES_KINDS = {"numeric": "decimal", "date": "date", "timestamp": "time", "timestamptz": "zoned", "bool": "truth"}
 POSTGRES_KINDS |= dict.fromkeys(("text", "varchar", "bpchar", "name"), "text")
 BYTES_OF_VALUE = 8
-POSTGRES_TABLES = """SELECT CAST(table_name AS TEXT) FROM information_schema.tables
-    WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"""
 
 
 class Postgres(DatabaseTable):
     """A table of PostgreSQL, or a query there."""
 
     engine = "postgres"
+    names_of_tables = """SELECT CAST(table_name AS TEXT) FROM information_schema.tables
+        WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"""
 
     _encoding = _from = ""
 
     def _asked_columns(self) -> list[Column]:
         if self._connection is None:
             self._open()
-        names = self._found(self._names_in, lambda: [name for (name,) in self._all(POSTGRES_TABLES)])
+        names = self._found(self._names_in)
         if len({*names}) < len(names):
             return [Column(name, "", "") for name in names]  # one that is there twice is refused by its name
         types: list[Any] = []
@@ -244,10 +237,9 @@ class Postgres(DatabaseTable):
         account = {**self._where.account, "client_encoding": "UTF8"}
         settings = urlencode({key: value for key, value in account.items() if value is not None}, quote_via=quote)
         address = f"postgresql:///{quote(self._where.database, safe='')}?{settings}"
-        with refusing(self.name):
-            self._connection = driver.connect(address)
-            self._begin()
-            ((self._encoding,),) = self._all("SELECT CURRENT_SETTING('server_encoding')")
+        self._connection = driver.connect(address)
+        self._begin()
+        ((self._encoding,),) = self._all("SELECT CURRENT_SETTING('server_encoding')")
         self._decoder()
 
     def _begin(self) -> None:
