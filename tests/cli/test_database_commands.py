@@ -267,25 +267,6 @@ def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database):
     assert "numbers or text" in str(run(*asked, "--groups", "day").exception)
 
 
-def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_persons(database):
-    """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
-    address, ask = database
-    ask("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
-    asked = ["fit", f"{address}::visits", "--schema", "patients.json", "--groups", "key"]
-    exact = ["--epsilon", "inf", "--recipe", "jagannathan-2009", "--n-trees", 1, "--max-depth", 1]
-    for most in (1, 2, 5):
-        assert run(*asked, *exact, "--max-rows-per-person", most, "--out", f"m{most}.dpf").exit_code == 0
-        assert load_model(f"m{most}.dpf").forest_.counts[0].sum() == min(most, 3) * n_known()
-    done("budget", "create", "budget.db::ward", "--epsilon", 1, "--unit", "person")
-    charged = ["--epsilon", 0.5, "--budget", "budget.db::ward", "--out", "p.dpf"]
-    for more in (["--groups", "day", "--max-rows-per-person", 2], ["--groups", "rank", "--max-rows-per-person", 2], []):
-        assert run(*asked, *charged, *more).exit_code != 0
-        assert spent() == 0
-    assert run(*asked, *charged, "--max-rows-per-person", 2).exit_code == 0
-    assert spent() == 0.5
-    assert load_model("p.dpf").privacy_.unit == "person"
-
-
 REFUSED = {
     "no id": ("--out p.csv", ParameterError, "have no order.*--id COLUMN"),
     "an id that is not there": ("--out p.csv --id nobody", TableError, "'nobody' that was asked for is missing"),
