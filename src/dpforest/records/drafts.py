@@ -155,7 +155,7 @@ def _separator(path: Path, encoding: str) -> str:
 
 
 def _n_read(columns: Iterable[Any], n_read_of: Callable[[Any], int]) -> int:
-    """The number of values that are read in columns of which most are."""
+    """The number of readable values, over columns whose values mostly are."""
     counts = [(n_read_of(column), len(column)) for column in columns]
     return sum(n for n, n_all in counts if n >= MOSTLY * n_all)
 
