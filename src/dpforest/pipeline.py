@@ -11,7 +11,7 @@ from dpforest.growing.earlier import covers, is_better, share_of, starting
 from dpforest.growing.grower import Together
 from dpforest.growing.learnt import learn_lists, threshold_delta
 from dpforest.growing.target import with_range
-from dpforest.parts.recipe import Recipe
+from dpforest.parts.recipe import Job, Recipe
 from dpforest.parts.sampling import PoissonBootstrap
 from dpforest.parts.shape import Facts
 from dpforest.privacy.accountants import WHOLE, make_accountant
@@ -86,7 +86,7 @@ def fit_forest(
     if recipe.first_look is not None:
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
     stages = recipe.stages or Together()
-    forest = stages.train(counter, recipe, amount, gate, facts, progress)
+    forest = stages.train(Job(counter, recipe, gate, facts, progress), amount)
     return replace(forest, n_records=measured, n_earlier=0 if earlier is None else earlier.n_trees)
 
 

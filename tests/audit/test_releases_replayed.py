@@ -230,7 +230,7 @@ HALF = Fraction(1, 2)
 
 def replayed_on_sample(subject, seed):
     """What ``replay_many`` does with a case whose number is one below a multiple of four."""
-    case = generate(seed, subject.tasks)
+    case = generate(seed, subject.parts.tasks)
     return case, *replay(subject.on_sample(len(case.rows) / 2), case)
 
 

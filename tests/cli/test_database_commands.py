@@ -12,14 +12,15 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from psycopg import sql
 from tests.cli.command import done, run
 from tests.conformance.postgres_server import DATABASE, READER, ROOT, as_root
+from tests.neighbours.databases import Place
 
 from dpforest import Budget, Categorical, Classes, Date, DPForestClassifier, Numeric, Schema, load_model
 from dpforest.errors import DPForestError, OutputError, ParameterError, TableError
 from dpforest.records.sources import database as in_database
 from dpforest.records.sources import written
+from dpforest.records.sources.casts import identifier
 
 pytestmark = pytest.mark.slow
 
@@ -95,32 +96,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.server)])
+@pytest.fixture(params=["duckdb", pytest.param("postgresql", marks=pytest.mark.server)])
 def database(request, folder):
     """Where patients are: an address without its table, and a function that runs a query there."""
-    if request.param == "duckdb":
-
-        def ask(query):
-            with duckdb.connect("ward.db") as connection:
-                return connection.execute(query).fetchall()
-
-        address = "duckdb:///ward.db"
-    else:
-        server = request.getfixturevalue("server")
-
-        def ask(query):
-            with as_root(server) as root:
-                found = root.execute(query)
-                return found.fetchall() if found.description else []
-
-        for name in ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
-            ask(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier(*name)))
-        ask("DROP TYPE IF EXISTS mood CASCADE")
-        ask("CREATE TYPE mood AS ENUM ('calm', 'low', 'odd')")
-        address = server.url(ROOT, DATABASE)
-    for statement in filled(int(request.param == "postgres")):
-        ask(statement)
-    return address, ask
+    place = Place(request.param, folder, request)
+    if place.server:
+        for (name,) in place.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
+            place.run(f"DROP TABLE {identifier(name)} CASCADE")
+        place.run("DROP TYPE IF EXISTS mood CASCADE; CREATE TYPE mood AS ENUM ('calm', 'low', 'odd')")
+    for statement in filled(int(place.server is not None)):
+        place.run(statement)
+    return place.server.url(ROOT, DATABASE) if place.server else place.address, place.run
 
 
 @cache
@@ -279,25 +265,6 @@ def test_a_score_of_persons_counts_k_rows_of_each_by_ids_of_any_type(database):
     for ids in ("key", "code"):
         assert json.loads(done(*asked, "--groups", ids))["n_rows"] == 2 * n_known()
     assert "numbers or text" in str(run(*asked, "--groups", "day").exception)
-
-
-def test_a_fit_of_persons_uses_k_rows_of_each_and_is_charged_to_persons(database):
-    """Of columns of every type, by ids that are UUIDs: with an infinite epsilon a tree has the exact number of records."""
-    address, ask = database
-    ask("CREATE TABLE visits AS SELECT * FROM patients UNION ALL SELECT * FROM patients UNION ALL SELECT * FROM patients")
-    asked = ["fit", f"{address}::visits", "--schema", "patients.json", "--groups", "key"]
-    exact = ["--epsilon", "inf", "--recipe", "jagannathan-2009", "--n-trees", 1, "--max-depth", 1]
-    for most in (1, 2, 5):
-        assert run(*asked, *exact, "--max-rows-per-person", most, "--out", f"m{most}.dpf").exit_code == 0
-        assert load_model(f"m{most}.dpf").forest_.counts[0].sum() == min(most, 3) * n_known()
-    done("budget", "create", "budget.db::ward", "--epsilon", 1, "--unit", "person")
-    charged = ["--epsilon", 0.5, "--budget", "budget.db::ward", "--out", "p.dpf"]
-    for more in (["--groups", "day", "--max-rows-per-person", 2], ["--groups", "rank", "--max-rows-per-person", 2], []):
-        assert run(*asked, *charged, *more).exit_code != 0
-        assert spent() == 0
-    assert run(*asked, *charged, "--max-rows-per-person", 2).exit_code == 0
-    assert spent() == 0.5
-    assert load_model("p.dpf").privacy_.unit == "person"
 
 
 REFUSED = {

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: two accounts, and tables that both may read."""
+"""A PostgreSQL server for tests: an account that may read, and tables for it."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ from benchmarks.postgres import OWNER, Server, programs, started
 
 ROOT = OWNER
 DATABASE = "ward"
-KEEPER = "keeper"  # may read the tables and make temporary ones
 READER = "reader"  # may only read
 # Types of PostgreSQL for those of the tables.
 TYPES = {
@@ -34,12 +33,12 @@ TYPES = {
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """A fresh server with its accounts, for as long as the block takes."""
+    """A fresh server with its account, for as long as the block takes."""
     with started() as server:
         with psycopg.connect(server.url(ROOT, "postgres"), autocommit=True) as root:
-            _make_accounts(root, server.password)
+            _make_account(root, server.password)
         with as_root(server) as root:
-            root.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO keeper, reader")
+            root.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO reader")
         yield server
 
 
@@ -56,17 +55,16 @@ def as_root(server: Server) -> psycopg.Connection:
     return psycopg.connect(server.url(ROOT, DATABASE), autocommit=True)
 
 
-def connect(server: Server, user: str, port: int | None = None):
-    """A connection of Ibis."""
+def connect(server: Server, **more: str):
+    """A connection of Ibis, of the account that may only read."""
     import ibis
 
-    return ibis.postgres.connect(
-        host="127.0.0.1", port=port or server.port, user=user, password=server.password, database=DATABASE
-    )
+    account = {"user": READER, "password": server.password, "database": DATABASE}
+    return ibis.postgres.connect(host="127.0.0.1", port=server.port, **account, **more)
 
 
 def write_table(root: psycopg.Connection, name: str, table: pa.Table) -> str:
-    """Make a table that both accounts may read, instead of any that was there; returns its name."""
+    """Make a table that the account may read, instead of any that was there; returns its name."""
     kinds = [sql.SQL("{} {}").format(sql.Identifier(f.name), sql.SQL(TYPES[f.type])) for f in table.schema]
     with root.cursor() as cursor:
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(name)))
@@ -77,13 +75,11 @@ def write_table(root: psycopg.Connection, name: str, table: pa.Table) -> str:
     return name
 
 
-def _make_accounts(root: psycopg.Connection, password: str) -> None:
-    database = sql.Identifier(DATABASE)
+def _make_account(root: psycopg.Connection, password: str) -> None:
+    database, account = sql.Identifier(DATABASE), sql.Identifier(READER)
     root.execute(sql.SQL("CREATE DATABASE {}").format(database))
     root.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
-    for user, right in ((KEEPER, "CONNECT, TEMPORARY"), (READER, "CONNECT")):
-        account = sql.Identifier(user)
-        root.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(account, sql.Literal(password)))
-        root.execute(sql.SQL("GRANT {} ON DATABASE {} TO {}").format(sql.SQL(right), database, account))
-        # Dates must not depend on where a session thinks that it is.
-        root.execute(sql.SQL("ALTER ROLE {} SET timezone TO 'Asia/Kathmandu'").format(account))
+    root.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(account, sql.Literal(password)))
+    root.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, account))
+    # Dates must not depend on where a session thinks that it is.
+    root.execute(sql.SQL("ALTER ROLE {} SET timezone TO 'Asia/Kathmandu'").format(account))

@@ -1,12 +1,12 @@
 """Weights of classes change what a released forest predicts, everywhere alike, and nothing that was released."""
 
 import io
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
+from tests.show.exporting import agree, check, session
 from tests.support.fitted import RECIPES, fitted
 
 from dpforest import Classes, DPForestClassifier, Numeric, Schema, load_model
@@ -182,25 +182,13 @@ def test_a_file_with_weights_that_nobody_could_give_is_refused(tmp_path):
 @pytest.mark.parametrize("recipe", ["auto", "consul-2020"])
 @pytest.mark.parametrize("given", [{"yes": 7.0, "no": 0.5}, "balanced"], ids=str)
 def test_every_export_predicts_with_the_weights(recipe, given):
-    import duckdb
-    import onnxruntime
-
     model = DPForestClassifier(TWO, epsilon=5, recipe=recipe).fit(X, Y_TWO)
     plain = model.predict_proba(X)
     expected = model.set_params(class_weight=given).predict_proba(X)
     assert np.abs(expected - plain).max() > 1e-6
-
-    session = onnxruntime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
-    [shares] = session.run(["probabilities"], {name: X[[name]].to_numpy() for name in X})
-    np.testing.assert_allclose(shares, expected, atol=1e-12)
-    with duckdb.connect() as database:
-        database.register("people", X)
-        found = database.execute(model.to_sql("people")).df()
-    np.testing.assert_allclose(found[["probability_no", "probability_yes"]], expected, atol=1e-12)
-    assert (found["prediction"] == model.predict(X)).all()
-    votes = np.array([node["votes"] for node in json.loads(model.to_json())["forest"]["nodes"]])
-    assert (votes == model._released.votes).all()
-    assert not (votes == model.forest_.votes).all()
+    for export in ("SQL", "JSON"):
+        check(model, X, export)
+    agree(session(model.to_onnx()).run(["probabilities"], {name: X[[name]].to_numpy() for name in X})[0], expected)
 
 
 def test_a_search_asks_for_weights_afterwards():

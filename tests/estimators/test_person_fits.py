@@ -180,7 +180,7 @@ def test_a_column_that_cannot_hold_ids_is_refused_before_any_charge(door, groups
 
 
 @pytest.mark.slow
-def test_model_file_json_and_report_say_the_unit_and_that_of_records_warns(tmp_path):
+def test_model_file_json_and_report_say_the_unit(tmp_path):
     model = fitted(visits(600), 3, delta=1e-6)
     model.save(tmp_path / "m.dpf")
     loaded = load_model(tmp_path / "m.dpf")
@@ -197,12 +197,6 @@ def test_model_file_json_and_report_say_the_unit_and_that_of_records_warns(tmp_p
     twin = (tmp_path / "r.json").read_text()
     assert "person" in twin
     assert "people with several rows" not in twin
-    table = visits(600)
-    DPForestClassifier(SCHEMA).fit(table[["dose", "age"]], table["well"]).save_report(tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "The promise is about one row" in page
-    assert "people with several rows" in page
-    assert "one person" not in page
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
@@ -354,7 +348,9 @@ def test_a_fit_goes_on_from_a_model_of_a_schema_that_stated_nothing():
 def test_report_and_json_say_who_stated_the_unit(tmp_path, stated, words):
     model = fits(schema(stated, vouched_by="J. Doe"))()
     model.save_report(tmp_path / "r.html")
-    assert words in unescape(re.sub(r"<[^>]*>", "", (tmp_path / "r.html").read_text("utf-8")))
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert words in unescape(re.sub(r"<[^>]*>", "", page))
+    assert stated or all(each in page for each in ("The promise is about one row", "people with several rows"))
     assert json.loads((tmp_path / "r.json").read_text("utf-8"))["inputs"]["one_row_per_person"] == stated
     assert json.loads(model.to_json())["schema"].get("one_row_per_person") == stated
 

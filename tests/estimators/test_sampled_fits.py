@@ -12,8 +12,6 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.cli.command import done
 from tests.support.crosses import pairwise
@@ -152,18 +150,6 @@ def test_every_recipe_can_be_fitted_to_a_sample(recipe, delta):
     assert model.ledger_.sample_share == QUARTER
     assert 0.9 < model.ledger_.spent <= 1.0
     assert epsilon_of(model.ledger_.to_dict()) == pytest.approx(model.ledger_.spent, rel=1e-6)
-
-
-@pytest.mark.slow
-def test_a_file_and_the_same_table_in_memory_give_the_same_forest_by_the_same_coins(tmp_path):
-    X = table()
-    pq.write_table(pa.table({"age": X["age"], "city": X["city"], "says": labels(X)}), tmp_path / "t.parquet")
-    for schema, delta in ((DECLARED, 0.0), (SCHEMA, 1e-6)):
-        settings = {"delta": delta, "recipe_params": SAMPLE, "random_state": 5, "n_trees": 3, "max_depth": 2}
-        one = DPForestClassifier(schema, **settings).fit(X, labels(X))
-        other = DPForestClassifier(schema, **settings).fit(tmp_path / "t.parquet")
-        assert_same_forest(one.forest_, other.forest_)
-        assert one.ledger_ == other.ledger_
 
 
 # --- where no sample is drawn -----------------------------------------------------------------------------------------

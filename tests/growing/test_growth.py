@@ -28,6 +28,7 @@ from dpforest.parts.criteria import Balance, EntropyCount, GiniCount, MaxOperato
 from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, TwoBinMean
 from dpforest.parts.postprocess import Consistency, NonNegative, Prune, Shrinkage
 from dpforest.parts.proposals import Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
+from dpforest.parts.recipe import Job
 from dpforest.parts.routes import Candidates
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap
 from dpforest.parts.voting import ConfidenceWeighted, Majority, MeanOfShares, MostConfidentNode, PooledMargins
@@ -139,7 +140,7 @@ def grown(recipe, epsilon):
     counter = MemoryCounter(codes, y, domain, TWO.target)
     counter.deal(recipe.sample.assignment(recipe.n_trees), entropy)
     plan = recipe.allocate.plan(epsilon, recipe.depth)
-    forest = grow(counter, recipe, plan, Gate(ledger, entropy), recipe.n_trees)
+    forest = grow(Job(counter, recipe, Gate(ledger, entropy), recipe.n_trees), plan)
     return forest, plan, ledger, codes, y
 
 

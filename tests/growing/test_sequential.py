@@ -373,7 +373,7 @@ def run_of(domain, n_classes=3, epsilon=1.0):
     fit = run_steps((CONSTANT,), domain, codes, labels, epsilon, n_classes=n_classes)
     gate, recipe = gate_of(epsilon), recipe_with(CONSTANT, ORDER, leaf=NoisyCounts())
     facts = facts_about(domain, classes(n_classes), n_rows=40.0)
-    return Ensemble(fit.counter, recipe, gate, facts, 1, lambda step: None, [fit.forest])
+    return Ensemble(fit.counter, recipe, gate, facts, trees=[fit.forest])
 
 
 def test_where_no_feature_has_a_map_all_of_the_amount_is_left_and_nothing_is_asked():

@@ -196,7 +196,8 @@ class Place:
             with as_root(self.server) as root:
                 root.execute("SET TimeZone = 'UTC'")
                 root.execute("SET lock_timeout = '3s'")  # of a connection that was left open it says so
-                return root.execute(query).fetchall() if query.startswith("SELECT") else root.execute(query)
+                found = root.execute(query)
+                return found.fetchall() if found.description else []
         if self.engine == "duckdb":
             with duckdb.connect(self._path) as connection:
                 return connection.execute(query).fetchall()

@@ -92,6 +92,8 @@ def test_ids_are_compared_by_characters_and_by_value(place, name, request):
             "char(5)": (["'a'", "'a '"], 1),
             "numeric_code": (["'p'", "'q'"], 2),
         }
+    if name != "sqlite":
+        cases |= {"UUID": ([f"'00000000-0000-0000-0000-00000000000{own}'" for own in (1, 2, 1)], 2)}
     if name == "sqlite":
         cases |= {"NUMERIC": (["1", "1.5", "X'FF'", "'1'", "2"], 3)}
     for kind, (ids, n_persons) in cases.items():

@@ -259,13 +259,6 @@ def test_no_depth_or_number_of_trees_overspends_or_leaves_a_rest(accountant, sam
     assert ledger.spent <= accountant.epsilon
 
 
-def test_noise_that_would_not_fit_is_refused_before_it_is_charged():
-    ledger = Ledger(make_accountant(1.0, 1e-6))
-    with pytest.raises(ParameterError, match="Raise epsilon"):
-        Gate(ledger, Entropy(0)).add_noise(Sealed(np.zeros(1, dtype=np.int64)), Sensitivity(1, 1), 1e-20, "counts")
-    assert ledger.entries() == []
-
-
 def test_a_ledger_is_shown_by_its_total_and_number_of_charges():
     ledger = Ledger(make_accountant(1.0, 0.0))
     ledger.charge("counts", "geometric", 0.25)
@@ -344,8 +337,10 @@ def test_with_delta_joint_noise_is_gaussian_for_all_blocks_together(share):
 
 
 @pytest.mark.parametrize(("delta", "amount"), [(0.0, 1e-16), (1e-6, 1e-20)])
-def test_joint_noise_that_would_not_fit_is_refused_before_it_is_charged(delta, amount):
+def test_noise_that_would_not_fit_is_refused_before_it_is_charged(delta, amount):
     gate = gate_of(1.0, delta)
     with pytest.raises(ParameterError, match="Raise epsilon"):
         gate.add_joint_noise(Sealed(VALUES), BLOCKS, amount, PURPOSE)
+    with pytest.raises(ParameterError, match="Raise epsilon"):
+        gate.add_noise(Sealed(VALUES), Sensitivity(1, 1), amount / BLOCKS.l1, "counts")
     assert gate.ledger.entries() == []

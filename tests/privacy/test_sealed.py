@@ -14,7 +14,7 @@ from tests.support.encoded import opened
 import dpforest
 from dpforest.errors import DPForestError, SealedError
 from dpforest.privacy.sealed import Sealed
-from dpforest.records import batch
+from dpforest.records import vault
 
 SECRET = 8675309
 REFUSED = {
@@ -89,7 +89,7 @@ def test_only_the_gate_and_sealed_values_touch_what_is_inside_and_plain_counts_s
     inside = {name for name, own in words.items() if "_value" in own}
     assert inside == {"privacy/gate.py", "privacy/sealed.py", "published/form.py"}  # printed algorithms open rows
     # What counts rows in the clear, and who may call it.
-    plain = {name for name in vars(batch) if name.startswith("tally")}
+    plain = {name for name in vars(vault) if name.startswith("tally")}
     askers = {name for name, tree in SOURCES.items() if plain & {getattr(node, "id", "") for node in ast.walk(tree)}}
     assert "records/vault.py" in askers
     assert all(name.startswith("records/") for name in askers)

@@ -180,13 +180,6 @@ class TestDiffPid3:
             if node.children:
                 assert np.allclose(node.counts, sum(child.counts for child in node.children))
 
-    def test_pruning_closes_a_node_only_over_a_child_of_negative_size(self):
-        for children, kept in [([(3, 4), (5, 2)], True), ([(-3, 9), (5, -2)], True), ([(-30, 9), (50, 20)], False)]:
-            leaves = [Node(np.array(counts, dtype=float)) for counts in children]
-            node = Node(leaves[0].counts + leaves[1].counts, Split(0, cuts=(0.5,)), leaves)
-            prune_tree(node)
-            assert bool(node.children) is kept
-
     def test_noise_in_floating_point_shows_the_count(self):
         """Noisy counts near 0: from 1 they are multiples of 2**-54, from 0 they need not be (docs/review.md, 2.18)."""
         rng = np.random.default_rng(0)

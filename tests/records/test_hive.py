@@ -67,15 +67,11 @@ def codes_of(vault, schema=SCHEMA):
     return np.vstack([counter._codes, counter._target_codes]).tolist()
 
 
-def test_folders_are_read_as_columns_by_the_schema_and_give_the_forest_of_memory(folder):
+def test_folders_are_read_as_columns_by_the_schema(folder):
     table = in_memory()
     expected = codes_of(Vault.seal(table.select([*FEATURES]), table.column("ill"), SCHEMA))
     assert [codes_of(seal_elsewhere(folder, SCHEMA, n_jobs)) for n_jobs in (1, 3)] == [expected] * 2
     assert len({*expected[1]}) == 3  # two years and none
-    from_folder = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(folder)
-    expected = DPForestClassifier(SCHEMA, epsilon=1.0, random_state=3).fit(table.select([*FEATURES]), table.column("ill"))
-    np.testing.assert_array_equal(from_folder.forest_.counts, expected.forest_.counts)
-    assert from_folder.ledger_.to_json() == expected.ledger_.to_json()
 
 
 def test_the_target_and_the_ids_of_persons_may_be_folders(tmp_path):
@@ -130,11 +126,6 @@ def test_a_draft_of_folders_says_what_it_guessed(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_every_command_takes_folders_as_columns(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = run("schema", "draft", "t", "--target", "ill")
-    assert done.exit_code == 0, done.exception
-    drafted = tomllib.loads((tmp_path / "t.schema.toml").read_text())["features"]
-    kinds = {"age": "numeric", **dict.fromkeys(NAMES, "categorical")}
-    assert {name: part["kind"] for name, part in drafted.items()} == kinds
     SCHEMA.to_file("s.json")
     done = run("schema", "check", "s.json", "--table", "t", "--json")
     assert done.exit_code == 0, done.exception

@@ -385,9 +385,10 @@ def test_threads_that_read_row_groups_side_by_side_give_the_answers_of_one_and_o
     domain = Domain.of(CLASSES, Grid(bins=9))
     for table in TABLES:
         path = written(tmp_path / table, TABLES[table](), write)
-        codes = Vault.seal(*in_memory_of(path), CLASSES).encode(domain)._codes
+        near = Vault.seal(*in_memory_of(path), CLASSES)
         one, *others = (answers_of(path, n_jobs, domain) for n_jobs in (1, 3))
-        np.testing.assert_array_equal(one[0], codes)
+        np.testing.assert_array_equal(one[0], near.encode(domain)._codes)
+        np.testing.assert_array_equal(one[3], near.sampled(Fraction(3, 8), Entropy(5)).encode(domain)._codes)
         for other in others:
             for found, own in zip(one, other, strict=True):
                 np.testing.assert_array_equal(found, own)

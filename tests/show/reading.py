@@ -3,14 +3,9 @@
 import json
 import re
 import warnings
-from dataclasses import replace
 from html.parser import HTMLParser
 
-from tests.support.fitted import SCRIPT, small_model
-
-from dpforest import get_recipe
 from dpforest.errors import LeakWarning
-from dpforest.parts.leaves import NoisyCounts
 from dpforest.show.report import write_report
 
 
@@ -87,12 +82,3 @@ def entry(recipe="auto", variant="private", **changed):
     replay = {"n_pairs": 200, "n_refused": 0, "findings": [], "closest": 0.98, "seconds": 1.0}
     content = {"recipe": recipe, "variant": variant, "epsilon": 1.0, "delta": 0.0, "replay": replay, "lower_bound": bound}
     return content | {"verdict": "nothing found"} | changed
-
-
-class OwnLeaf(NoisyCounts):
-    """A leaf that the library knows nothing about."""
-
-
-def own_model(name="mine", **parts):
-    own = replace(get_recipe("jagannathan-2009"), name=name, title=SCRIPT, paper="My notebook", claim="proved", **parts)
-    return small_model.__wrapped__(own)  # a recipe with parameters has no hash to be kept by

@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+import warnings
 from functools import cache
 from itertools import pairwise
 
@@ -14,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
-from tests.show.drawing import strict, texts
 from tests.support.fitted import HOSTILE, hostile_model, mean_model, small_model, table
 
 from dpforest import Categorical, Classes, Date, DPForestClassifier, DPSearchCV, Numeric, Schema, plots
@@ -32,9 +32,25 @@ from dpforest.show.plots.canvas import COLOURS, GREY, drawable, tinted
 from dpforest.show.plots.trees import paints
 from dpforest.show.report.content import report_content
 
-__all__ = ["strict"]
+mpl.use("Agg")
 pytestmark = pytest.mark.slow
 OF_MODELS = [plots.budget_by_level, plots.tree, plots.importances, plots.leaf_noise]
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    """Every warning is an error but those of fits, and figures neither come from another test nor outlive this."""
+    plt.close("all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LeakWarning)
+        yield
+    plt.close("all")
+
+
+def texts(ax):
+    ax.figure.canvas.draw()
+    return [text.get_text() for text in ax.figure.findobj(mpl.text.Text) if text.get_text()]
 
 
 def fitted(recipe="auto", epsilon=2.0, bounded=False, **settings):

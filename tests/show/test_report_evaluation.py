@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from tests.show.reading import Words, is_inert, lacks
+from tests.show.reading import Words, is_inert, lacks, written
 from tests.support.fitted import HOSTILE, SCRIPT, hostile_model, mean_model, small_model, table
 
 from dpforest.errors import OutputError, ParameterError
 from dpforest.evaluation import evaluate_privately, evaluate_public
-from dpforest.show.report import write_evaluation, write_report
+from dpforest.show.report import write_evaluation
 from dpforest.show.report.evaluations import _verdict
 
 
@@ -21,9 +21,8 @@ def of_small(epsilon=1.0, **asked):
 
 def report_of(model, evaluation, folder):
     """The words and the twin of a report with an evaluation."""
-    write_report(model, folder / "r.html", evaluation=evaluation)
-    words = Words((folder / "r.html").read_text("utf-8"))
-    return words.between("9. How good the model is", "10. The forest"), json.loads((folder / "r.json").read_text())
+    words, _, twin = written(model, folder, evaluation=evaluation)
+    return words.between("9. How good the model is", "10. The forest"), twin
 
 
 def test_the_report_shows_what_was_evaluated_and_its_twin_has_the_same(tmp_path):
@@ -116,7 +115,7 @@ def test_an_evaluation_of_another_model_is_refused(tmp_path):
     content = of_small().to_dict() | {"model": None}
     with pytest.raises(ParameterError, match="not of this model"):
         report_of(small_model(), content, tmp_path)
-    assert not (tmp_path / "r.html").exists()
+    assert not (tmp_path / "report.html").exists()
 
 
 SPOILT = ["format", "scores", "n_rows", "thresholds", "groups", "roc", "calibration", "confusion", "task", "labels"]

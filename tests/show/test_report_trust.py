@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.show.reading import OwnLeaf, entry, lacks, own_model, silently, written
+from tests.show.reading import entry, lacks, silently, written
 from tests.support.fitted import SCRIPT, small_model
 
 from dpforest import DPForestClassifier, get_recipe, list_recipes, load_model
@@ -23,6 +23,15 @@ from dpforest.show.report import write_report
 pytestmark = pytest.mark.slow
 
 BASE = get_recipe("jagannathan-2009")
+
+
+class OwnLeaf(NoisyCounts):
+    """A leaf that the library knows nothing about."""
+
+
+def own_model(name="mine", **parts):
+    own = replace(BASE, name=name, title=SCRIPT, paper="My notebook", claim="proved", **parts)
+    return small_model.__wrapped__(own)  # a recipe with parameters has no hash to be kept by
 
 
 @dataclass(frozen=True)

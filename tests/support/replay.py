@@ -16,6 +16,7 @@ from dpforest.audit.tape import Tape
 from dpforest.forest.tree import Forest
 from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
+from dpforest.parts.recipe import Job
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS
@@ -74,7 +75,7 @@ def train(recipe, schema, codes, labels, script=None, seed=5, delta=0.0):
         recipe, amount = recipe.first_look.release(counter, recipe, amount, gate)
     facts = replace(facts, n_trees=recipe.n_trees)
     watched = replace(recipe, refine=(fit, *recipe.refine))
-    fit.forest = (recipe.stages or Together()).train(counter, watched, amount, gate, facts, lambda step: None)
+    fit.forest = (recipe.stages or Together()).train(Job(counter, watched, gate, facts), amount)
     fit.public = dict(flattened("", {"forest": fit.forest, "ledger": gate.ledger}))
     return fit
 

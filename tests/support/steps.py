@@ -16,6 +16,7 @@ from dpforest.parts.criteria import MaxOperator
 from dpforest.parts.leaves import NoisyCounts, Rotated
 from dpforest.parts.postprocess import EvenShrinkage
 from dpforest.parts.proposals import Menu
+from dpforest.parts.recipe import Job
 from dpforest.parts.routes import Routes
 from dpforest.parts.voting import LogShares
 from dpforest.privacy.accountants import make_accountant
@@ -64,7 +65,7 @@ def run_steps(steps, domain, codes, labels, epsilon, delta=0.0, seed=3, n_classe
     counter = MemoryCounter(np.asarray(codes).astype(domain.dtype), labels, domain, target)
     facts = facts_about(domain, target, n_rows=float(len(labels)), n_trees=recipe.n_trees, epsilon=epsilon, delta=delta)
     amount = gate.ledger.accountant.budget
-    forest = recipe.stages.train(counter, recipe, amount, gate, facts, lambda step: None)
+    forest = recipe.stages.train(Job(counter, recipe, gate, facts), amount)
     return SimpleNamespace(forest=forest, gate=gate, counter=counter, codes=codes, labels=labels)
 
 

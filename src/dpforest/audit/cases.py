@@ -238,7 +238,7 @@ class Pair:
 
 def pairs_for(subject: Subject) -> list[Pair]:
     """The pairs for a subject; for a printed algorithm, those of tasks with a failing claim, if any."""
-    recipe, tasks = subject.parts, set(subject.tasks)
+    recipe, tasks = subject.parts, set(subject.parts.tasks)
     if subject.variant == "published":
         tasks = tasks - set(get_published(subject.name).sound_for) or tasks
     return [pair for pair in PAIRS if recipe.task(pair.schema) in tasks and _fits(recipe, pair.schema)]

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def observe(
 
 def fit(subject: Subject, pair: Pair, table: tuple[np.ndarray, np.ndarray]) -> Any:
     """An estimator fitted to one table of a pair, for the pair's claim."""
-    claim = subject if pair.epsilon is None else subject.claiming(pair.epsilon, subject.delta)
+    claim = subject if pair.epsilon is None else replace(subject, epsilon=pair.epsilon)
     return claim.fitted(pair.schema, *table, pair.n_trees, pair.max_depth)
 
 

@@ -88,7 +88,7 @@ def replay_many(
     begin, found = time.perf_counter(), dict[Finding, Finding]()
     n_refused, closest = 0, 0.0
     for seed in range(first_case, first_case + n_pairs):
-        case = generate(seed, subject.tasks, with_delta=not isinstance(subject.parts.sample, PoissonBootstrap))
+        case = generate(seed, subject.parts.tasks, with_delta=not isinstance(subject.parts.sample, PoissonBootstrap))
         # A recipe that draws a sample of large tables draws one of some small ones, too.
         own = subject.on_sample(len(case.rows) / 2) if seed % 4 == 3 and subject.draws_samples else subject
         fits, findings = replay(own, case)
@@ -156,7 +156,8 @@ def smallest(subject: Subject, finding: Finding) -> Finding:
 
 def run_fit(subject: Subject, case: Case, X: np.ndarray, y: np.ndarray, tape: Tape) -> Fit:
     """One fit on a tape, with everything it shows: attributes, messages, errors, saved bytes."""
-    model = subject.claiming(case.epsilon, case.delta).estimator(case.schema, case.n_trees, case.max_depth)
+    claimed = replace(subject, epsilon=case.epsilon, delta=case.delta)
+    model = claimed.estimator(case.schema, case.n_trees, case.max_depth)
     fit, steps = Fit(tape), list[str]()
     with _listening(fit.public):
         try:

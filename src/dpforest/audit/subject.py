@@ -35,20 +35,14 @@ class Subject:
     def parts(self) -> Recipe:
         return get_recipe(self.recipe) if isinstance(self.recipe, str) else self.recipe
 
-    @property
-    def is_own(self) -> bool:
-        """Whether the recipe is not the catalogue's, or something from outside the library runs it."""
-        return not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
-
     def claim(self) -> dict[str, Any]:
-        """The recipe and its claim as plain values, with the fingerprint of its parts as they are before they run."""
-        parts = fingerprint(self.parts, self.classifier, self.regressor)
-        stated = {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta}
-        return stated | {"own": self.is_own, "fingerprint": parts}
+        """The recipe and its claim as plain values, with the fingerprint of its parts as they are before they run.
 
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        return self.parts.tasks
+        The recipe is ``own`` if it is not the catalogue's, or if something from outside the library runs it.
+        """
+        is_own = not is_listed(self.parts) or bool(outside_parts(self.classifier, self.regressor))
+        stated = {"recipe": self.name, "variant": self.variant, "epsilon": self.epsilon, "delta": self.delta}
+        return stated | {"own": is_own, "fingerprint": fingerprint(self.parts, self.classifier, self.regressor)}
 
     @property
     def draws_samples(self) -> bool:
@@ -58,10 +52,6 @@ class Subject:
     def on_sample(self, rows: float) -> "Subject":
         """The same subject on a secret sample of about so many rows."""
         return replace(self, recipe=self.parts.with_parameters({"sample_rows": max(rows, 1.0)}))
-
-    def claiming(self, epsilon: float, delta: float) -> "Subject":
-        """The same subject with another claim."""
-        return replace(self, epsilon=epsilon, delta=delta)
 
     def estimator(self, schema: Schema, n_trees: int | None = None, max_depth: int | None = None) -> Any:
         """A new estimator for a table of that schema."""

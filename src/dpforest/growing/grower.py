@@ -1,6 +1,5 @@
 """The loop over levels that grows trees at once, and the usual order of trees. Sees sealed counts, by protocol; no rows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,13 +10,11 @@ from dpforest.forest.tree import Forest
 from dpforest.growing.choosing import Joint, Level, choose
 from dpforest.parts.allocation import TreeBudget
 from dpforest.parts.postprocess import plain_shares
-from dpforest.parts.recipe import Recipe, Stages
+from dpforest.parts.recipe import Job, Recipe, Stages
 from dpforest.parts.routes import Candidates, Routes
-from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import add, divide
 from dpforest.privacy.events import COUNTS, LEAVES, SPLITS, Purpose
-from dpforest.privacy.gate import Gate
-from dpforest.records.base import MOST_WEIGHT, Counter
+from dpforest.records.base import MOST_WEIGHT
 from dpforest.schema import Target
 from dpforest.schema.domain import Domain
 
@@ -182,16 +179,8 @@ def _narrow(offsets, n_values, features, routes, runs, n_children, reach, listed
             row += 1
 
 
-def grow(
-    counter: Counter,
-    recipe: Recipe,
-    budget: TreeBudget,
-    gate: Gate,
-    facts: Facts,
-    progress: Callable[[str], None] = lambda step: None,
-    feature_order: np.ndarray | None = None,
-) -> Forest:
-    """The forest of ``recipe.n_trees`` trees, of at most ``budget.depth`` levels of splits, with released leaves.
+def grow(job: Job, budget: TreeBudget, feature_order: np.ndarray | None = None) -> Forest:
+    """The forest of the recipe's number of trees, of at most ``budget.depth`` levels of splits, with released leaves.
 
     ``feature_order`` ``(n_trees, depth)`` fixes the feature that each level of each tree splits on.
 
@@ -204,7 +193,7 @@ def grow(
             leaf; a record is in one leaf only, so its counts may have the whole amount of the leaves.
         Assumes: add/remove neighbours; how trees add up is proved in ``parts.sampling``.
     """
-    rng = gate.entropy.generator()
+    counter, recipe, gate, rng = job.counter, job.recipe, job.gate, job.gate.entropy.generator()
     growth, fixed = Growth(counter.domain, recipe.n_trees), recipe.propose.fixed(counter.domain)
     inner: list[tuple[np.ndarray, np.ndarray, float]] = []
     # Amounts of levels that had nothing to ask. Which those are follows from released values, so the leaves may have them.
@@ -219,20 +208,20 @@ def grow(
             inner.append((np.arange(growth.first, growth.first + growth.n_open), counts, variance))
         candidates = _offered(recipe, growth, fixed, None if feature_order is None else feature_order[:, level], rng)
         if recipe.stop is not None:
-            candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, facts)] = False
-        candidates, chosen, rest = _chosen(recipe, counter, gate, growth, candidates, level, budget.splits[level])
+            candidates.valid[~recipe.stop.may_split(counts, variance, growth.reached, job.facts)] = False
+        candidates, chosen, rest = _chosen(job, growth, candidates, level, budget.splits[level])
         unspent.append(rest)
         first = growth.first
         counter.descend(first, *growth.split(candidates, chosen))
-        progress(Step(f"level {level + 1} of {budget.depth}", level + 1, budget.depth))
+        job.progress(Step(f"level {level + 1} of {budget.depth}", level + 1, budget.depth))
         if not growth.n_open:
             unspent += [*budget.splits[level + 1 :], *budget.counts[level + 1 : -1]]
             break
     forest = growth.finish(counter.target)
     for nodes, counts, variance in inner:
         forest = forest.with_counts(nodes, counts, variance)
-    forest = _with_leaves(forest, counter, recipe, add(budget.leaves, *unspent), gate)
-    progress("leaves")
+    forest = _with_leaves(forest, job, add(budget.leaves, *unspent))
+    job.progress("leaves")
     return forest
 
 
@@ -248,12 +237,13 @@ def _offered(
 
 
 def _chosen(
-    recipe: Recipe, counter: Counter, gate: Gate, growth: Growth, candidates: Candidates, level: int, amount: float
+    job: Job, growth: Growth, candidates: Candidates, level: int, amount: float
 ) -> tuple[Candidates, np.ndarray, float]:
     """The remaining candidates, the released choice among them, and the unspent part of ``amount``.
 
     The choice ``(n_open,)`` is the index of a candidate of each open node, or -1 for a node that becomes a leaf.
     """
+    counter, recipe, gate = job.counter, job.recipe, job.gate
     purpose, n_before = Purpose(SPLITS, level=level), gate.ledger.n_charges
     if recipe.centres is not None and (candidates.valid.sum(axis=1) > 1).any():
         share, amount = divide(amount, [recipe.centres.share, 1 - recipe.centres.share])
@@ -268,8 +258,9 @@ def _chosen(
     return candidates, chosen, amount if gate.ledger.n_charges == n_before else 0.0
 
 
-def _with_leaves(forest: Forest, counter: Counter, recipe: Recipe, amount: float, gate: Gate) -> Forest:
+def _with_leaves(forest: Forest, job: Job, amount: float) -> Forest:
     """The forest with the counts that its leaves release for ``amount``, and the factors of the noise in them."""
+    counter, recipe = job.counter, job.recipe
     if (noise := recipe.leaf.noise(counter.target)) is not None:
         forest = replace(forest, noise=np.tile(noise, (recipe.n_trees, 1)))
     leaves = np.flatnonzero(forest.is_leaf)
@@ -278,7 +269,7 @@ def _with_leaves(forest: Forest, counter: Counter, recipe: Recipe, amount: float
     else:
         sums, most = counter.count_nodes(0, forest.n_nodes), counter.most_per_node
     statistics = sums.map(lambda sums: sums[leaves])
-    counts, variance = recipe.leaf.release(statistics, amount, gate, counter.target, Purpose(LEAVES), most)
+    counts, variance = recipe.leaf.release(statistics, amount, job.gate, counter.target, Purpose(LEAVES), most)
     return forest.with_counts(leaves, counts, variance)
 
 
@@ -293,21 +284,13 @@ class Together(Stages):
         Assumes: the number of trees is public or follows from released values.
     """
 
-    def train(
-        self,
-        counter: Counter,
-        recipe: Recipe,
-        amount: float,
-        gate: Gate,
-        facts: Facts,
-        progress: Callable[[str], None],
-        feature_order: np.ndarray | None = None,
-    ) -> Forest:
+    def train(self, job: Job, amount: float, feature_order: np.ndarray | None = None) -> Forest:
+        recipe, gate = job.recipe, job.gate
         sample, n_trees = recipe.sample, recipe.n_trees
-        counter.deal(sample.assignment(n_trees), gate.entropy)
+        job.counter.deal(sample.assignment(n_trees), gate.entropy)
         budget = recipe.allocate.plan(sample.amount_per_tree(gate.ledger.accountant, amount, n_trees), recipe.depth)
         with sample.scopes(gate.ledger, n_trees):
-            forest = grow(counter, recipe, budget, gate, facts, progress, feature_order)
+            forest = grow(job, budget, feature_order)
         return refined(forest, recipe)
 
 

@@ -1,7 +1,7 @@
 """Trees in sequence: each is about what the released trees before it still get wrong. Sees sealed counts, by protocol."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -13,12 +13,10 @@ from dpforest.forest.tree import SCORE_STEPS, Forest
 from dpforest.growing.earlier import follow
 from dpforest.growing.grower import grow, refined
 from dpforest.parts.part import Part
-from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.shape import Facts
+from dpforest.parts.recipe import Job, Recipe, Stages
 from dpforest.privacy.amounts import add, divide, divide_evenly
 from dpforest.privacy.events import Purpose
-from dpforest.privacy.gate import Gate
-from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees, Counter
+from dpforest.records.base import MOST_CLASSES, MOST_WEIGHT, AllTrees
 from dpforest.schema import FINE_STEPS, Bounded, Classes, Target
 
 
@@ -28,15 +26,10 @@ def rounds(n_trees: int, n_batches: int) -> int:
 
 
 @dataclass
-class Ensemble:
+class Ensemble(Job):
     """A sequence under way: what its steps ask, and the trees released so far."""
 
-    counter: Counter
-    recipe: Recipe
-    gate: Gate
-    facts: Facts
-    n_planned: int  # of trees, as progress counts them: a step of another kind is one
-    progress: Callable[[str], None]
+    n_planned: int = 1  # of trees, as progress counts them: a step of another kind is one
     trees: list[Forest] = field(default_factory=list)
     n_batches: int = 1
     n_before: int = 0  # of ``trees``, those that were there before the run
@@ -127,7 +120,7 @@ class Phase(SequenceStep):
             run.start_tree(step.criterion.sees)
             order = np.full((1, budget.depth), features[number % len(features)]) if self.one_feature_each else None
             with gate.ledger.scope(Purpose("tree", tree=run.n_grown + 1)):
-                run.add(refined(grow(run.counter, step, budget, gate, run.facts, feature_order=order), step))
+                run.add(refined(grow(Job(run.counter, step, gate, run.facts), budget, order), step))
         return 0.0
 
 
@@ -202,17 +195,15 @@ class Sequential(Stages):
         fits = isinstance(target, Classes) and 1 < target.n_values <= MOST_CLASSES
         return fits and all(phase.accepts(target) for phase in self.phases)
 
-    def train(
-        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
+    def train(self, job: Job, amount: float) -> Forest:
         n_planned = sum(max(phase.n_trees, 1) for phase in self.phases)
-        run = Ensemble(counter, recipe, gate, facts, n_planned, progress, n_batches=self.batches)
+        run = Ensemble(**vars(job), n_planned=n_planned, n_batches=self.batches)
         run.counter.start_scores()
         if self.start is not None:
-            follow(counter, self.start, gate)
+            follow(run.counter, self.start, run.gate)
             run.trees, run.n_before = [self.start], 1
         if self.batches > 1:
-            run.counter.divide(self.batches, gate.entropy)
+            run.counter.divide(self.batches, run.gate.entropy)
         for index, phase in enumerate(self.phases):
             own, later = divide(amount, [phase.share, sum(other.share for other in self.phases[index + 1 :])])
             amount = add(later, phase.train(run, own))
@@ -247,9 +238,8 @@ class SequentialMeans(Stages):
         if not 0 < self.rate <= 1:
             raise ParameterError(f"The rate must lie in (0, 1], not {self.rate!r}.")
 
-    def train(
-        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
+    def train(self, job: Job, amount: float) -> Forest:
+        counter, recipe, gate = job.counter, job.recipe, job.gate
         step, half = replace(recipe, n_trees=1), round(self.half_width * FINE_STEPS)
         budget = recipe.allocate.plan(divide_evenly(amount, recipe.n_trees), recipe.depth)
         counter.start_scores()
@@ -263,12 +253,12 @@ class SequentialMeans(Stages):
             if trees:
                 counter.set_residual_window(half)
             with gate.ledger.scope(Purpose("tree", tree=n_before + number + 1)):
-                tree = refined(grow(counter, step, budget, gate, facts), step)
+                tree = refined(grow(Job(counter, step, gate, job.facts), budget), step)
             votes = tree.votes if not trees else self.rate * 2 * half / FINE_STEPS * (tree.votes - 0.5)
             steps = np.rint(FINE_STEPS * votes[:, 1:]).astype(np.int32)
             counter.add_scores(steps)
             exact = steps[:, 0] / FINE_STEPS
             votes = np.stack([-exact if trees else 1 - exact, exact], axis=1)
             trees.append(replace(tree, votes=votes, link="sum"))
-            progress(Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
+            job.progress(Step(f"tree {number + 1} of {recipe.n_trees}", number + 1, recipe.n_trees))
         return Forest.join(trees)

@@ -164,10 +164,10 @@ class _Curve:
     def given(self) -> Given:
         return Given((self.groups.feature,), (self.groups.codes[self.chosen],))
 
-    def centring(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """The matrix that takes the weighted mean away from some of the values."""
-        matrix = np.eye(len(self.weights)) - self.weights
-        return matrix if rows is None else matrix[rows]
+    @property
+    def centring(self) -> np.ndarray:
+        """The matrix that takes the weighted mean away from the values."""
+        return np.eye(len(self.weights)) - self.weights
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _Maker:
         return _Curve(groups, chosen, weights, values, _strength(weights, values))
 
     def effect(self, curve: _Curve, has_band: bool) -> Effect:
-        found = self._deviations([(curve.given, curve.centring())]) if has_band else None
+        found = self._deviations([(curve.given, curve.centring)]) if has_band else None
         feature = curve.groups.feature
         parts = tuple(self._parts(curve, found))
         n_left = 0 if self.domain.is_numeric[feature] else int(self.domain.n_codes[feature]) - len(parts)
@@ -279,8 +279,8 @@ class _Maker:
         centring = np.eye(len(weights)) - weights / weights.sum()
         terms = [
             (self._grid(one, rows, two, columns), centring),
-            (one.given, -centring @ np.repeat(one.centring(rows), len(columns), axis=0)),
-            (two.given, -centring @ np.tile(two.centring(columns), (len(rows), 1))),
+            (one.given, -centring @ np.repeat(one.centring[rows], len(columns), axis=0)),
+            (two.given, -centring @ np.tile(two.centring[columns], (len(rows), 1))),
         ]
         noise = self._deviations(terms)
         bands = None if noise is None else (NORMAL_95 * noise).reshape(values.shape)

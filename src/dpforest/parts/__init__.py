@@ -8,7 +8,7 @@ from dpforest.parts.leaves import LeafRelease, NoisyCounts, NoisyMargin, Private
 from dpforest.parts.postprocess import Consistency, EvenShrinkage, LeastLeaf, NonNegative, Prune, PruneByGini, PruneBySignal
 from dpforest.parts.postprocess import Shrinkage
 from dpforest.parts.proposals import AllSubsets, Intervals, Menu, OneAgainstRest, OneChildPerValue, RandomSubsets, Thresholds
-from dpforest.parts.recipe import ByTarget, Choose, Narrow, Recipe, Stages
+from dpforest.parts.recipe import ByTarget, Choose, Job, Narrow, Recipe, Stages
 from dpforest.parts.routes import Candidates
 from dpforest.parts.sampling import Disjoint, EveryRecord, PoissonBootstrap, SecretSample
 from dpforest.parts.shape import AboveNoise, AllFeatures, EstimatedSupport, Facts, FilledLeaves, HalfTheFeatures

@@ -62,9 +62,7 @@ class Stages(Part, Protocol):
     by_residuals: ClassVar[bool] = False  # whether records also count by their residuals after the trees before
     can_start: ClassVar[bool] = False  # whether they have a field ``start``: a released forest whose trees come first
 
-    def train(
-        self, counter: Counter, recipe: "Recipe", amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
+    def train(self, job: "Job", amount: float) -> Forest:
         """The released forest of all trees; costs at most ``amount``."""
 
 
@@ -245,6 +243,17 @@ class Recipe:
             "claim": self.claim,
             "parameters": sorted(self.all_parameters),
         }
+
+
+@dataclass
+class Job:
+    """What trees are grown with: records, a resolved recipe, the gate, facts, and who is told of finished steps."""
+
+    counter: Counter
+    recipe: Recipe
+    gate: Gate
+    facts: Facts
+    progress: Callable[[str], None] = lambda step: None
 
 
 def _number(rule: int | Rule, facts: Facts) -> int:

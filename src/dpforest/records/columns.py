@@ -41,7 +41,13 @@ UNFIT = {
 def read_columns(X: Any, schema: Schema) -> list[Any]:
     """One array or series for each feature of the schema, in its order; types are checked, values are not."""
     frame = given_frame(X)
-    columns = given_columns(X, schema.n_features) if frame is None else _by_name(frame, schema)
+    if frame is None:
+        columns: list[Any] = given_columns(X, schema.n_features)
+    else:
+        given = [str(name) for name in frame.columns]  # pandas allows numbers as names
+        require_columns(given, schema.features, "the table")
+        named = dict(zip(given, frame.columns, strict=True))
+        columns = [frame.get_column(named[name]) for name in schema.features]
     for index, (name, feature) in enumerate(schema.features.items()):
         if frame is None and isinstance(feature, Numeric) and columns[index].dtype.kind in "US":
             # numpy turns a table of numbers and text into text; its numbers are read again, one by one.
@@ -50,14 +56,6 @@ def read_columns(X: Any, schema: Schema) -> list[Any]:
         if isinstance(feature, Categorical) and not feature.by_text:
             _check_listed(f"Column {name!r}", feature.categories, "categories", columns[index])
     return columns
-
-
-def _by_name(frame: "nw.DataFrame[Any]", schema: Schema) -> list[Any]:
-    """The columns that the schema names; others are not read."""
-    given = [str(name) for name in frame.columns]  # pandas allows numbers as names
-    require_columns(given, schema.features, "the table")
-    named = dict(zip(given, frame.columns, strict=True))
-    return [frame.get_column(named[name]) for name in schema.features]
 
 
 def require_columns(given: list[str], wanted: Iterable[str], where: str, asked_by: str = "of the schema") -> None:

@@ -84,8 +84,9 @@ def recognise(address: str | Path, settle: Settle = lambda format: format) -> Fo
     first = rows.first_rows()
     columns = {name: without_words(first.column(name), ALWAYS_MISSING).drop_null() for name in first.column_names}
     readable = {name: column for name, column in columns.items() if len(column) and _is_utf_8(column)}
-    format = settle(_with_notation(format, readable.values()))
-    format = settle(replace(format, dates=_dates(readable.values(), format)))
+    known = [without_words(column, (*WORDS, *SIGNS)).drop_null() for column in readable.values()]
+    format = settle(_with_notation(format, known))
+    format = settle(replace(format, dates=_dates(known, format)))
     format = settle(replace(format, missing=_words(readable.values(), format)))
     return settle(replace(format, missing_in=_codes(readable, format)))
 
@@ -153,14 +154,19 @@ def _separator(path: Path, encoding: str) -> str:
     return max(SEPARATORS, key=score)
 
 
-def _with_notation(format: Format, columns: Iterable[pa.ChunkedArray]) -> Format:
+def _n_read(columns: Iterable[Any], n_read_of: Callable[[Any], int]) -> int:
+    """The number of readable values, over columns whose values mostly are."""
+    counts = [(n_read_of(column), len(column)) for column in columns]
+    return sum(n for n, n_all in counts if n >= MOSTLY * n_all)
+
+
+def _with_notation(format: Format, columns: list[pa.ChunkedArray]) -> Format:
     """The format with the decimal and thousands marks by which most columns are numbers."""
-    cells = [without_words(column, (*WORDS, *SIGNS)).drop_null().to_pylist() for column in columns]
+    cells = [column.to_pylist() for column in columns]
 
     def n_read(marks: tuple[str, str]) -> int:
         written = _pattern(*marks)
-        counts = [(sum(bool(written.fullmatch(cell.strip())) for cell in column), len(column)) for column in cells]
-        return sum(n for n, n_all in counts if n >= MOSTLY * n_all)
+        return _n_read(cells, lambda column: sum(bool(written.fullmatch(cell.strip())) for cell in column))
 
     decimal, thousands = max(WITH_SEMICOLONS if format.separator == ";" else NOTATIONS, key=n_read)
     return replace(format, decimal=decimal, thousands=thousands)
@@ -168,20 +174,17 @@ def _with_notation(format: Format, columns: Iterable[pa.ChunkedArray]) -> Format
 
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     """Numbers as they are written with a decimal mark and a mark between groups of three digits."""
-    blanks = "[ \u00a0\u202f\u2009]" if thousands == " " else "['\u2019]" if thousands == "'" else re.escape(thousands)
-    grouped = rf"|\d{{1,3}}(?:{blanks}\d{{3}})+" if thousands else ""
+    grouped = rf"|\d{{1,3}}(?:[{re.escape(THOUSANDS[thousands])}]\d{{3}})+" if thousands else ""
     return re.compile(rf"[+-]?(?:\d+{grouped})?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
 
 
-def _dates(columns: Iterable[pa.ChunkedArray], format: Format) -> str:
+def _dates(columns: list[pa.ChunkedArray], format: Format) -> str:
     """The order of day, month and year by which most columns are dates."""
-    cells = [without_words(column, (*WORDS, *SIGNS)).drop_null() for column in columns]
     # Where no day is above 12: with strokes the month is first more often, with points and hyphens the day.
-    strokes = any("/" in column[0].as_py() for column in cells if len(column))
+    strokes = any("/" in column[0].as_py() for column in columns if len(column))
 
     def n_read(order: str) -> int:
-        counts = [(len(known_seconds(column, replace(format, dates=order))), len(column)) for column in cells]
-        return sum(n for n, n_all in counts if n >= MOSTLY * n_all)
+        return _n_read(columns, lambda column: len(known_seconds(column, replace(format, dates=order))))
 
     return max(("ymd", "mdy", "dmy") if strokes else ("ymd", "dmy", "mdy"), key=n_read)
 

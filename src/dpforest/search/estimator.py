@@ -30,16 +30,8 @@ from dpforest.privacy.best_of_runs import epsilon_of_one_run
 from dpforest.privacy.ledger import Ledger
 from dpforest.privacy.statement import Statement
 from dpforest.recipes.parameter_names import OF_SEARCH, named_here
+from dpforest.records import doors
 from dpforest.records.base import SealedTable
-from dpforest.records.doors import (
-    closed_if_refused,
-    current_client,
-    is_elsewhere,
-    names_of,
-    opened,
-    seal_elsewhere,
-    target_beside,
-)
 from dpforest.records.vault import Vault
 from dpforest.schema import Bounded, Classes, Schema
 from dpforest.schema.patterns import expanded
@@ -132,9 +124,9 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
             A client of a Dask cluster whose workers read Parquet files.
         """
         schema = self.estimator.schema if isinstance(getattr(self.estimator, "schema", None), Schema) else None
-        is_away = client is not None or is_elsewhere(X)
-        table = opened(X, schema.format) if is_away and client is None and schema is not None else X
-        with closed_if_refused(table):
+        is_away = client is not None or doors.is_elsewhere(X)
+        table = doors.opened(X, schema.format) if is_away and client is None and schema is not None else X
+        with doors.closed_if_refused(table):
             return self._search(table, partial(self._seal, table, y, is_away, client))
 
     def fit_table(self, table: Any) -> Self:
@@ -143,12 +135,12 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
 
     def fit_dask(self, table: Any, client: Any = None) -> Self:
         """Search on a dask dataframe, or on Parquet files that workers of a Dask cluster read; ``fit`` with a client."""
-        return self.fit(table, client=current_client(client))
+        return self.fit(table, client=doors.current_client(client))
 
     def _search(self, table: Any, seal: Callable[[Schema], SealedTable]) -> Self:
         """Search on the rows that ``seal`` gives."""
         began, (law, schema) = today(), self._check_parameters()
-        schema = expanded(schema, partial(names_of, table))
+        schema = expanded(schema, partial(doors.names_of, table))
         for note in learnt_before():
             warnings.warn(note, UncoveredWarning, stacklevel=3)
         for doubt in unit_doubts(schema, "record", True, "fit one estimator, since a search protects rows only"):
@@ -217,10 +209,10 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         if is_away and y is not None:
             raise TableError("Such a table has its target in a column that the schema names; pass y with a table in memory.")
         if is_away:
-            vault = seal_elsewhere(table, schema, n_jobs, client=client)
+            vault = doors.seal_elsewhere(table, schema, n_jobs, client=client)
             self.n_features_in_, self.feature_names_in_ = schema.n_features, np.array([*schema.features], dtype=object)
             return vault
-        y = target_beside(table, schema) if y is None else y
+        y = doors.target_beside(table, schema) if y is None else y
         if y is None:
             raise ValueError("DPSearchCV requires y to be passed, but the target y is None.")
         vault = Vault.seal(table, y, schema, n_jobs)

@@ -89,7 +89,7 @@ def test_a_query_is_as_good_as_a_table_and_names_may_be_anything(place):
 @every_engine
 def test_a_table_of_ibis_is_read_as_by_its_address(place, tmp_path):
     place.fill()
-    backend = connect(place.server, READER) if place.server else getattr(ibis, place.engine).connect(tmp_path / "t.db")
+    backend = connect(place.server) if place.server else getattr(ibis, place.engine).connect(tmp_path / "t.db")
     with closing(seal_elsewhere(backend.table("ward").filter(ibis._.y >= 0), SCHEMA, 1)) as vault:
         assert_same(answers(vault), answers(in_memory(a_table(), SCHEMA)))
     backend.disconnect()
@@ -168,8 +168,7 @@ def test_settings_of_an_address_and_of_a_connection_are_kept_or_refused(server):
         with pytest.raises(ParameterError):
             open_source(f"{good}?{wrong}::ward")
     assert shown_address(f"{good}?sslrootcert=/a+b.crt::ward").endswith("?sslrootcert=/a%2Bb.crt::ward")
-    account = {"user": READER, "password": server.password, "database": DATABASE, "options": "-c search_path=elsewhere"}
-    backend = ibis.postgres.connect(host="127.0.0.1", port=server.port, **account)
+    backend = connect(server, options="-c search_path=elsewhere")
     for table in (f"{good}?options=-csearch_path%3Delsewhere::ward", backend.table("ward")):
         with closing(open_source(table)) as source:
             assert sum(len(part.features) for part in source.chunks(Asked(SCHEMA))) == 6

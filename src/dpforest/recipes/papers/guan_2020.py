@@ -15,23 +15,14 @@ first and no criterion is given. The thesis gives no size of the subsets (here 1
 and no number of features at a node (half of them, ``k``) (docs/review.md, §2.8, §2.11, §2.12, §2.16).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpforest import parts
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.growing.grower import Together
-from dpforest.parts.allocation import Uniform
-from dpforest.parts.criteria import GiniCount
-from dpforest.parts.leaves import NoisyCounts
-from dpforest.parts.postprocess import NonNegative
-from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.sampling import Disjoint
-from dpforest.parts.shape import Facts, HalfTheFeatures
-from dpforest.parts.voting import Majority
 from dpforest.privacy.amounts import divide_evenly
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.events import Purpose
@@ -41,7 +32,7 @@ from dpforest.schema import Classes
 
 
 @dataclass(frozen=True)
-class SelectiveAggregation(Stages):
+class SelectiveAggregation(parts.Stages):
     """Trees grow on most records; some are dropped by held-out errors [suihkonen2023, §4.5.2 and Algorithm 4.2].
 
     The trees are split at random into subsets of at most ``subset_size``. In each, round after round drops the tree without
@@ -70,13 +61,12 @@ class SelectiveAggregation(Stages):
         if type(self.subset_size) is not int or self.subset_size < 2:
             raise ParameterError(f"subset_size must be a whole number of at least 2, not {self.subset_size!r}.")
 
-    def train(
-        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
-        training, held = counter.hold_out(self.held_out, gate.entropy)
+    def train(self, job: parts.Job, amount: float) -> Forest:
+        gate = job.gate
+        training, held = job.counter.hold_out(self.held_out, gate.entropy)
         with gate.ledger.scope("records by a coin each", "parallel"):
             with gate.ledger.scope("training part"):
-                forest = Together().train(training, recipe, amount, gate, facts, progress)
+                forest = Together().train(replace(job, counter=training), amount)
             with gate.ledger.scope("held-out part"):
                 return forest.only(self._keep(forest, held, amount, gate))
 
@@ -109,20 +99,20 @@ def _aggregate(forest: Forest, held: Counter, n_rounds: int, share: float, gate:
     return choose(np.array(met), Purpose("choose ensemble", subset=subset)) if n_rounds > 1 else ensemble
 
 
-RECIPE = Recipe(
+RECIPE = parts.Recipe(
     name="guan-2020",
     title="DPGDF: greedy trees on disjoint parts, selectively aggregated",
     paper="Guan et al., 2020",
-    sample=Disjoint(),
-    propose=Menu(n_features=0.5),
-    criterion=GiniCount(),
-    allocate=Uniform(split_share=0.5),
-    leaf=NoisyCounts(),
-    refine=(NonNegative(),),
-    vote=Majority(),
+    sample=parts.Disjoint(),
+    propose=parts.Menu(n_features=0.5),
+    criterion=parts.GiniCount(),
+    allocate=parts.Uniform(split_share=0.5),
+    leaf=parts.NoisyCounts(),
+    refine=(parts.NonNegative(),),
+    vote=parts.Majority(),
     stages=SelectiveAggregation(),
     n_trees=50,
-    depth=HalfTheFeatures(),
+    depth=parts.HalfTheFeatures(),
     parameters={
         "split_share": "allocate.split_share",
         "k": "propose.n_features",

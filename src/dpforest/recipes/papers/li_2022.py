@@ -21,24 +21,20 @@ weight negative: an error is at least that of one record, a weight a hundredth o
 all pruned, or which finds fewer than b, takes what there is (docs/review.md, §2.4, §2.5, §2.6, §2.9, §2.11, §3).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from dpforest import parts
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.growing.earlier import descend
 from dpforest.growing.grower import Together
 from dpforest.mechanisms import Entropy
-from dpforest.parts.allocation import Weighted
-from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide
 from dpforest.privacy.bounds import Sensitivity
 from dpforest.privacy.events import Purpose
-from dpforest.privacy.gate import Gate
 from dpforest.privacy.sealed import Sealed
 from dpforest.recipes.papers.li_2020 import RECIPE as CART
 from dpforest.records.base import Counter
@@ -46,7 +42,7 @@ from dpforest.schema import Classes
 
 
 @dataclass(frozen=True)
-class OutOfBag(Stages):
+class OutOfBag(parts.Stages):
     """A first forest and held-out records give weights of features; a second forest divides its budget by these weights.
 
     ``n_first`` trees on the training part choose among ``n_features`` features at each node; a tree of the second stage
@@ -82,46 +78,35 @@ class OutOfBag(Stages):
         if not all(type(number) is int and number >= 1 for number in (self.n_first, self.n_features)):
             raise ParameterError("n_first and k must be whole numbers of at least 1.")
 
-    def train(
-        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
-        training, held = counter.hold_out(self.held_out, gate.entropy)
+    def train(self, job: parts.Job, amount: float) -> Forest:
+        gate, ledger = job.gate, job.gate.ledger
+        training, held = job.counter.hold_out(self.held_out, gate.entropy)
         first_amount, second_amount = divide(amount, [self.first_share, 1 - self.first_share])
         held_amount, _ = divide(amount, [self.held_out_budget, 1 - self.held_out_budget])
-        ledger = gate.ledger
         with ledger.scope("records by a coin each", "parallel"):
             with ledger.scope("training part") as part, ledger.scope("first stage"):
-                propose = replace(recipe.propose, n_features=self.n_features)
-                whole = replace(recipe, n_trees=self.n_first, propose=propose)
-                first = Together().train(training, whole, first_amount, gate, facts, progress)
+                propose = replace(job.recipe.propose, n_features=self.n_features)
+                whole = replace(job.recipe, n_trees=self.n_first, propose=propose)
+                first = Together().train(replace(job, counter=training, recipe=whole), first_amount)
             with ledger.scope("held-out part"):
                 tested, moves = count_tested(held, first, gate.entropy), Sensitivity(self.n_first, self.n_first)
                 noisy, _ = gate.add_noise(tested, moves, held_amount, "errors of trees")
             weights = feature_weights(first, tree_errors(noisy))
             with ledger.inside(part), ledger.scope("second stage"):
-                return self._second(training, recipe, second_amount, gate, facts, progress, weights)
+                return self._second(replace(job, counter=training), second_amount, weights)
 
-    def _second(
-        self,
-        training: Counter,
-        recipe: Recipe,
-        amount: float,
-        gate: Gate,
-        facts: Facts,
-        progress: Callable[[str], None],
-        weights: np.ndarray,
-    ) -> Forest:
+    def _second(self, job: parts.Job, amount: float, weights: np.ndarray) -> Forest:
         """The released trees of the second stage, by weights ``(n_features,)``; costs at most ``amount``."""
-        rng = gate.entropy.generator()
+        recipe, rng = job.recipe, job.gate.entropy.generator()
         orders = [self._order(weights, rng) for _ in range(recipe.n_trees)]
         amounts = divide(amount, [float(weights[order].sum()) for order in orders])
         trees = []
         for index, (drawn, share) in enumerate(zip(orders, amounts, strict=True)):
             order = drawn[: recipe.depth]
-            allocate = Weighted(tuple(weights[order].tolist()), self.leaf_share)
+            allocate = parts.Weighted(tuple(weights[order].tolist()), self.leaf_share)
             single = replace(recipe, n_trees=1, depth=len(order), allocate=allocate)
-            with gate.ledger.scope(Purpose("tree", tree=index + 1)):
-                trees.append(Together().train(training, single, share, gate, facts, progress, order[None]))
+            with job.gate.ledger.scope(Purpose("tree", tree=index + 1)):
+                trees.append(Together().train(replace(job, recipe=single), share, order[None]))
         return Forest.join(trees)
 
     def _order(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -19,26 +19,20 @@ removed first), and does not say what eta and gamma of Algorithm 4.1 are.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dpforest import parts
 from dpforest.errors import ParameterError
 from dpforest.forest.tree import Forest
 from dpforest.growing.grower import Together, grow, refined
-from dpforest.parts.allocation import Harmonic
-from dpforest.parts.proposals import Menu
-from dpforest.parts.recipe import Recipe, Stages
-from dpforest.parts.shape import Facts
 from dpforest.privacy.amounts import divide, divide_evenly
-from dpforest.privacy.gate import Gate
 from dpforest.recipes.papers.first_look import FirstLook
 from dpforest.recipes.papers.li_2020 import RECIPE as CART
-from dpforest.records.base import Counter
 from dpforest.schema import Classes
 
 
 @dataclass(frozen=True)
-class TwoPhase(Stages):
+class TwoPhase(parts.Stages):
     """A first fraction ``alpha`` of trees grows as usual, the rest on records weighted by its errors.
 
     A record takes part in a tree of the second phase with probability v/V, v of the V first trees being wrong about it. The
@@ -58,20 +52,19 @@ class TwoPhase(Stages):
         if not 0 < self.alpha <= 1:
             raise ParameterError(f"alpha must lie in (0, 1], not {self.alpha!r}.")
 
-    def train(
-        self, counter: Counter, recipe: Recipe, amount: float, gate: Gate, facts: Facts, progress: Callable[[str], None]
-    ) -> Forest:
+    def train(self, job: parts.Job, amount: float) -> Forest:
+        recipe, gate = job.recipe, job.gate
         n_first = min(max(1, math.floor(self.alpha * recipe.n_trees)), recipe.n_trees)
         n_second = recipe.n_trees - n_first
         first_amount, second_amount = divide(amount, [n_first, n_second]) if n_second else (amount, 0.0)
         with gate.ledger.scope("first phase"):
-            first = Together().train(counter, replace(recipe, n_trees=n_first), first_amount, gate, facts, progress)
+            first = Together().train(replace(job, recipe=replace(recipe, n_trees=n_first)), first_amount)
         if not n_second:
             return first
-        counter.deal_by_errors(first, n_second, gate.entropy)
+        job.counter.deal_by_errors(first, n_second, gate.entropy)
         budget = recipe.allocate.plan(divide_evenly(second_amount, n_second), recipe.depth)
         with gate.ledger.scope("second phase"), gate.ledger.scope("each tree", copies=n_second):
-            second = grow(counter, replace(recipe, n_trees=n_second), budget, gate, facts, progress)
+            second = grow(replace(job, recipe=replace(recipe, n_trees=n_second)), budget)
         return Forest.join([first, refined(second, recipe)])
 
 
@@ -80,8 +73,8 @@ RECIPE = replace(
     name="liu-2022",
     title="TpDPRF: later trees on what earlier ones get wrong",
     paper="Liu et al., 2022",
-    propose=Menu(n_features=0.5),
-    allocate=Harmonic(),
+    propose=parts.Menu(n_features=0.5),
+    allocate=parts.Harmonic(),
     first_look=FirstLook(select=True, pairs=True),
     stages=TwoPhase(alpha=0.5),
     n_trees=90,
