@@ -17,6 +17,7 @@ from dpforest.forest.walks import ROWS_AT_ONCE, sum_children
 from dpforest.schema.domain import Domain, Grid
 
 BLOCK = ROWS_AT_ONCE
+BEYOND = [(1, -1), (1, 0), (1, 1), (2, 3)]
 
 
 def with_votes(forest, rng):
@@ -32,27 +33,23 @@ def twin_choices(forest, codes):
     return [[choice(index, record) for record in codes.T] for index in range(forest.n_trees)]
 
 
-@FIXED
-@given(forests(), SEEDS)
-def test_votes_and_choices_of_a_forest_equal_their_twins(forest, seed):
-    rng = np.random.default_rng(seed)
-    forest = with_votes(forest, rng)
-    codes = random_codes(forest.domain, int(rng.choice([0, 1, 9])), rng)
-    assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
-    assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+def assert_equals_twins(forest, laid, codes):
+    """Votes and choices are those of the twins, however codes are laid in memory."""
+    assert forest.vote(laid).tolist() == [naive.votes(forest, record) for record in codes.T]
+    assert forest.choices(laid).tolist() == twin_choices(forest, codes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_records", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
-def test_more_records_than_a_block_reach_the_leaves_of_their_twin(n_records):
-    @settings(FIXED, max_examples=4)
+@pytest.mark.parametrize(
+    ("n_records", "examples"),
+    [*((n, 40) for n in (0, 1, 9)), *(pytest.param(BLOCK * k + more, 4, marks=pytest.mark.slow) for k, more in BEYOND)],
+)
+def test_any_number_of_records_reach_the_leaves_of_their_twins(n_records, examples):
+    @settings(FIXED, max_examples=examples)
     @given(forests(), SEEDS)
     def check(forest, seed):
         rng = np.random.default_rng(seed)
-        forest = with_votes(forest, rng)
-        codes = random_codes(forest.domain, n_records, rng)
-        assert forest.vote(codes).tolist() == [naive.votes(forest, record) for record in codes.T]
-        assert forest.choices(codes).tolist() == twin_choices(forest, codes)
+        forest, codes = with_votes(forest, rng), random_codes(forest.domain, n_records, rng)
+        assert_equals_twins(forest, codes, codes)
 
     check()
 
@@ -76,8 +73,7 @@ def planted(*depths):
 def test_trees_of_any_depth_are_walked_however_codes_lie_in_memory(depths):
     forest, codes = planted(*depths), random_codes(DOMAIN, 60, np.random.default_rng(0))
     for laid in (codes, np.asfortranarray(codes), np.repeat(codes, 2, axis=1)[:, ::2]):
-        assert forest.vote(laid).tolist() == [naive.votes(forest, record) for record in codes.T]
-        assert forest.choices(laid).tolist() == twin_choices(forest, codes)
+        assert_equals_twins(forest, laid, codes)
 
 
 def test_a_changed_forest_does_not_walk_the_paths_of_the_old_one():

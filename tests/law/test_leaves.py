@@ -121,10 +121,11 @@ def test_a_mean_refuses_weighted_records_before_anything_is_charged(leaf, unit):
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3])
 def test_leaves_accept_the_targets_that_their_proofs_are_about(n_classes):
-    assert Rotated().accepts(classes(n_classes)) == (n_classes == 2)
+    assert Rotated().accepts(classes(n_classes)) == NoisyMargin().accepts(classes(n_classes)) == (n_classes == 2)
     assert ResidualSums().accepts(classes(n_classes)) == (n_classes > 1)
     assert Rotated().accepts(NUMBER)
     assert not ResidualSums().accepts(NUMBER)
+    assert not NoisyMargin().accepts(NUMBER)
 
 
 @pytest.mark.parametrize(

@@ -151,16 +151,6 @@ def test_a_record_in_fits_of_records_and_of_persons_loses_what_a_row_loses_in_ea
     assert (epsilon, delta, unit) == (3.0, pytest.approx(1e-6 * (1 + math.e)), "record")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"row_epsilon": -1}, {"row_epsilon": "x"}, {"row_epsilon": 2.0, "unit": "record", "rows": 1}]
-)
-def test_a_loss_of_a_row_survives_a_file_and_one_that_makes_no_sense_is_refused(wrong):
-    statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3, row_epsilon=2 / 3)
-    assert Statement.from_dict(statement.to_dict()) == statement
-    with pytest.raises(ValueError):
-        Statement.from_dict(statement.to_dict() | wrong)
-
-
 def test_the_factor_of_odds_in_a_statement_is_rounded_up():
     assert math.exp(0.4) < 1.495
     assert "at most 1.5 (e^epsilon) times" in str(Statement(0.4, 0.0, holds=True))

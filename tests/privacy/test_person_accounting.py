@@ -35,7 +35,7 @@ def zcdp_loss(k, variance):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 10, 500])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 8.0])
 def test_k_equal_rows_lose_what_is_stated_and_nearly_all_of_it_and_more_with_the_noise_for_a_row_fewer(k, epsilon):
     rho = exact(zcdp_rho(epsilon, 1e-6))
     assert exact(epsilon) * 999 / 1000 < pure_loss(k, scale_of_a_count(make_accountant(epsilon, 0.0, k))) <= exact(epsilon)
@@ -129,11 +129,13 @@ def test_books_of_a_person_add_up_as_persons_lose():
 
 
 def test_a_statement_about_persons_survives_and_one_that_makes_no_sense_is_refused():
-    statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3)
+    statement = Statement(1.0, 0.0, holds=True, unit="person", rows=3, row_epsilon=2 / 3)
     assert Statement.from_dict(statement.to_dict()) == statement
     assert "one person (all rows that carry one id, of which the fit uses at most 3)" in str(statement)
     assert "given person was in the table" in str(statement)
-    for wrong in ({"rows": 3, "unit": "record"}, {"rows": 0}, {"rows": 1.5}, {"rows": True}, {"unit": "village"}):
+    of_rows = {"row_epsilon": -1}, {"row_epsilon": "x"}, {"row_epsilon": 2.0, "unit": "record", "rows": 1}
+    of_units = {"rows": 3, "unit": "record"}, {"rows": 0}, {"rows": 1.5}, {"rows": True}, {"unit": "village"}
+    for wrong in of_rows + of_units:
         with pytest.raises(ValueError):
             Statement.from_dict(statement.to_dict() | wrong)
 
