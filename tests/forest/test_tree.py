@@ -236,23 +236,12 @@ def test_a_rule_has_the_released_count_and_the_share_of_each_class_noise_and_all
 
 
 @pytest.mark.parametrize(
-    ("chosen", "nodes"),
-    [
-        ({}, [0, 1, 2]),
-        ({"min_confidence": 0}, [0, 1, 2]),
-        ({"min_confidence": 0.75}, [1, 2]),  # at least, so 0.75 itself too
-        ({"min_confidence": 0.76}, [2]),
-        ({"min_support": 8}, [0, 1, 2]),
-        ({"min_support": 8.5}, [0, 2]),
-        ({"min_confidence": 0.7, "min_support": 9}, [0, 2]),
-        ({"min_confidence": 1}, [2]),
-        ({"min_confidence": 1, "min_support": 1e9}, []),
-    ],
+    ("chosen", "nodes"),  # at least so much, so 0.75 itself too
+    [({"min_confidence": 0.75}, [1, 2]), ({"min_support": 8.5}, [0, 2]), ({"min_confidence": 1, "min_support": 1e9}, [])],
     ids=str,
 )
 def test_rules_are_chosen_by_confidence_and_support(chosen, nodes):
     forest = planted()
-    assert [rule["node"] for rule in forest.rules(**chosen)] == nodes
     assert forest.rules(**chosen) == [rule for rule in forest.rules() if rule["node"] in nodes]
     lines = dict(zip(range(3), forest.rules_text().split("\n"), strict=True))
     assert forest.rules_text(**chosen) == "\n".join(lines[node] for node in nodes)

@@ -72,16 +72,6 @@ def target_of(facts):
     return Bounded(0, 1) if facts.n_classes is None else Classes(list(range(facts.n_classes)))
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [*([line.below for line in table] for table in TABLES.values()), [*MEAN_TREES], [*MEAN_TREES_WITH_DELTA]],
-    ids=[*TABLES, "means", "means with delta"],
-)
-def test_lines_of_a_table_are_in_increasing_order_and_the_last_holds_for_all(ends):
-    assert ends == sorted(set(ends))
-    assert ends[-1] == math.inf
-
-
 def reached(monkeypatch, n_classes, delta):
     """The lines that plans for 1 to 10**8 rows take, and the calls for plans of one tree, alone or beside a score."""
     lines, single = [], []
