@@ -1,4 +1,4 @@
-"""What each kind of neighbour loses, by brute force: docs/neighbours.md row by row, on exact laws, and of persons with k rows."""
+"""What each kind of neighbour, and a person with k rows, loses: docs/neighbours.md row by row, on exact laws of small tables."""
 
 import math
 import re
