@@ -1,4 +1,4 @@
-"""What each kind of neighbour, and a person with k rows, loses: docs/neighbours.md row by row, on exact laws of small tables."""
+"""What each kind of neighbour loses, also a person with k rows: docs/neighbours.md row by row, on laws of small tables."""
 
 import math
 import re
