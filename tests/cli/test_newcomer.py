@@ -102,7 +102,6 @@ def said(folder):
     write_visits(home / "visits.csv")
     for title, words in WALK.items():
         if title == FILLED_BEFORE:
-            (folder / "draft.toml").write_bytes((home / "visits.schema.toml").read_bytes())
             sharpen(home / "visits.schema.toml")
         said[title] = dpforest(*words.split(), cwd=home), {path.name for path in home.iterdir()}
     return said

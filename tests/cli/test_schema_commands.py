@@ -22,20 +22,23 @@ from dpforest.schema.domain import Domain, Grid
 pytestmark = pytest.mark.slow
 
 
+def write_both(name, columns):
+    table = pa.table(columns)
+    pyarrow.csv.write_csv(table, f"{name}.csv")
+    pyarrow.parquet.write_table(table, f"{name}.parquet")
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    table = pa.table(
-        {
-            "age": rng.integers(1000, 9000, 300),
-            "weight": rng.random(300) * 1e6,
-            "city": rng.choice(["Xanadu", "Zembla", "Yoknapatawpha"], 300),
-            "ill": rng.choice(["perhaps", "certainly"], 300),
-        }
-    )
-    pyarrow.csv.write_csv(table, "t.csv")
-    pyarrow.parquet.write_table(table, "t.parquet")
+    columns = {
+        "age": rng.integers(1000, 9000, 300),
+        "weight": rng.random(300) * 1e6,
+        "city": rng.choice(["Xanadu", "Zembla", "Yoknapatawpha"], 300),
+        "ill": rng.choice(["perhaps", "certainly"], 300),
+    }
+    write_both("t", columns)
     return tmp_path
 
 
@@ -195,9 +198,7 @@ def test_a_check_counts_what_is_listed_and_says_that_counts_are_not_private(fold
 @pytest.mark.parametrize("table", ["b.csv", "b.parquet"])
 def test_values_in_buckets_are_counted(folder, table):
     cities = ["Oslo", "", "17", "é"] * 30
-    X = pa.table({"city": pa.array([city or None for city in cities]), "ill": ["no", "yes"] * 60})
-    pyarrow.csv.write_csv(X, "b.csv")
-    pyarrow.parquet.write_table(X, "b.parquet")
+    write_both("b", {"city": pa.array([city or None for city in cities]), "ill": ["no", "yes"] * 60})
     (folder / "b.json").write_text(json.dumps(content({"city": {"kind": "categorical"}})), "utf-8")
     assert "any text, in 64 buckets" in done("schema", "check", "b.json", "--table", table)
     found = json.loads(done("schema", "check", "b.json", "--json", "--table", table))["table"]["columns"][0]
@@ -306,12 +307,6 @@ def test_labels_that_look_alike_are_told_apart(folder):
     assert '"0", JA, "JA ", "", a b' in said
     assert "0, 1 " in said
     assert "www….\n" not in said
-
-
-def write_both(name, columns):
-    table = pa.table(columns)
-    pyarrow.csv.write_csv(table, f"{name}.csv")
-    pyarrow.parquet.write_table(table, f"{name}.parquet")
 
 
 def test_types_of_parquet_say_more_than_text(folder):

@@ -77,16 +77,6 @@ def _all_counts(source: SealedTable) -> tuple[np.ndarray, Domain]:
     return counter.count_codes(0, np.ones((1, counter.domain.n_features), dtype=bool))._value[0], counter.domain
 
 
-def assert_others_are_read_as_before(with_record: SealedTable, without: SealedTable) -> None:
-    """One more record adds at most 1 to one cell of each feature, and takes nothing from any cell."""
-    more, domain = root_counts(with_record)
-    change = more - root_counts(without)[0]
-    assert (change >= 0).all()
-    for feature, name in enumerate(domain.names):
-        own = change[domain.offsets[feature] : domain.offsets[feature + 1]]
-        assert own.sum() <= 1, f"one record changed how others are read in {name!r}"
-
-
 @dataclass(frozen=True)
 class Reading:
     """How the reading of a table ended, the counts of its ordinary records, and those of all, by the target or as one."""

@@ -28,7 +28,6 @@ from tests.neighbours.one_record import (
     MARKS,
     ODD,
     ORDINARY,
-    assert_others_are_read_as_before,
     first_and_last,
     noted,
     placed,
@@ -369,7 +368,9 @@ def test_what_is_nested_deeply_does_not_end_the_process():
     for _ in range(200_000):
         deep = (deep,)
     more, fewer = (Vault.seal([["a"], ["b"], *([[deep]] * n)], ["a", "b", *(["a"] * n)], WORDS) for n in (1, 0))
-    assert_others_are_read_as_before(more, fewer)
+    change = root_counts(more)[0] - root_counts(fewer)[0]
+    assert (change >= 0).all()
+    assert change.sum() <= 1
 
 
 def test_bytes_that_look_like_a_category_give_no_warning():
