@@ -1,9 +1,11 @@
 """How many hits a sound sampler has, all but once in a million runs, and a seed for coins that would be fresh."""
 
-import os
+from types import SimpleNamespace
 
 import numpy as np
 from scipy.stats import binom
+
+from dpforest.mechanisms import entropy
 
 FAILURE = 1e-6
 
@@ -19,5 +21,8 @@ def at_least(n_trials, share, failure=FAILURE):
 
 
 def seed_coins(monkeypatch, seed=0):
-    """What the operating system would draw in this process comes from a seed: a test then passes always or never."""
-    monkeypatch.setattr(os, "urandom", np.random.RandomState(seed).bytes)
+    """What the library would ask of the operating system comes from a seed: a test then passes always or never.
+
+    Others in this process still ask the system, such as numba when it keeps what it has compiled.
+    """
+    monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=np.random.RandomState(seed).bytes))
