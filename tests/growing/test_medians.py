@@ -228,6 +228,7 @@ def test_the_papers_own_depth_of_five_is_not_promised_to_leave_no_leaf_empty():
     assert rule.value(facts(5287.5, 10.0, 10)) == 4
     assert rule.risk(facts(1234.8, 2.0, 10), 5) == 1.0  # Table 2, banknote
     assert rule.value(facts(1234.8, 2.0, 10)) == 1
+    assert rule.risk(facts(1234.8, 0.0, 10), 5) == 1.0  # without a budget medians are anywhere
 
 
 def test_more_rows_and_more_budget_allow_deeper_trees_and_each_leaf_has_room_for_a_record():
