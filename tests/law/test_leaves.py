@@ -14,7 +14,7 @@ from dpforest import Classes
 from dpforest.errors import AccountingError
 from dpforest.forest.bands import INDEPENDENT
 from dpforest.mechanisms import Entropy
-from dpforest.parts.leaves import NoisyCounts, NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
+from dpforest.parts.leaves import LeafRelease, NoisyCounts, NoisyMargin, PrivateLabel, ResidualSums, Rotated, TwoBinMean
 from dpforest.privacy.accountants import make_accountant
 from dpforest.privacy.bounds import Bound
 from dpforest.privacy.gate import Gate
@@ -88,6 +88,13 @@ LEAVES = {
     "counts of 5": (NoisyCounts(), 5),
     "margin": (NoisyMargin(), 2),
 }
+
+
+def test_every_leaf_of_the_library_is_here():
+    own = {kind for kind in LeafRelease.__subclasses__() if kind.__module__ == LeafRelease.__module__}
+    assert own == {type(leaf) for leaf, _ in LEAVES.values()} | {PrivateLabel}
+
+
 OF_WHOLE_RECORDS = ("rotated means", "two-bin means", "counts of 2", "counts of 5", "margin")
 
 

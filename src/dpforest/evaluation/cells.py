@@ -1,6 +1,6 @@
 """The cells for counts of records, which follow from released models and public facts.
 
-Hands tables on to ``records`` and never looks into them.
+Hands tables and what is predicted for them to ``records``, which seals the counts.
 """
 
 import warnings
@@ -23,7 +23,7 @@ from dpforest.records.people import People
 from dpforest.records.scoring import MASS, N_MOMENTS, Tally, group_codes
 from dpforest.schema import Categorical, Classes, Numeric, Schema
 
-Rows = tuple[Any, Any, Any]  # features, targets, and the ids of persons or None
+RowsToScore = tuple[Any, Any, Any]  # features, targets, and the ids of persons or None
 By = str | tuple[str, Sequence[float]] | None
 # With more classes the cells of a confusion matrix would hold mostly noise: then hits and misses of each class are counted.
 MOST_CONFUSED = 12
@@ -113,7 +113,7 @@ class Cells:
     def sensitivity(self) -> Sensitivity:
         return Sensitivity(self.most, self.most**2)
 
-    def count(self, parts: Iterable[Rows], people: People | None = None) -> Sealed[np.ndarray]:
+    def count(self, parts: Iterable[RowsToScore], people: People | None = None) -> Sealed[np.ndarray]:
         """The sealed counts of all tables together, of the shape of the cells; of each person as many rows as allowed.
 
         Privacy:

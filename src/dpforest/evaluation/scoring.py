@@ -14,7 +14,7 @@ from dpforest.budget import Budget, Loss
 from dpforest.budget.fits import charged, check_budget
 from dpforest.errors import ParameterError
 from dpforest.evaluation import figures
-from dpforest.evaluation.cells import DECIDES, By, Cells, Rows
+from dpforest.evaluation.cells import DECIDES, By, Cells, RowsToScore
 from dpforest.evaluation.figures import Evaluation, Released, Score
 from dpforest.mechanisms import Entropy
 from dpforest.model.file import model_digest, today
@@ -61,7 +61,7 @@ def evaluate_privately(
     return score_privately(cells, _rows(model, X, y, groups), epsilon, max_rows_per_person, budget)
 
 
-def _rows(model: Any, X: Any, y: Any, groups: Any = None) -> Iterable[Rows]:
+def _rows(model: Any, X: Any, y: Any, groups: Any = None) -> Iterable[RowsToScore]:
     """The features, the target and the ids of some rows at a time, wherever the table is."""
     if is_elsewhere(X):
         return rows_to_score(X, model.schema_, groups)
@@ -72,7 +72,11 @@ def _rows(model: Any, X: Any, y: Any, groups: Any = None) -> Iterable[Rows]:
 
 
 def score_privately(
-    cells: Cells, parts: Iterable[Rows], epsilon: float, rows_per_person: int | None = None, budget: Budget | None = None
+    cells: Cells,
+    parts: Iterable[RowsToScore],
+    epsilon: float,
+    rows_per_person: int | None = None,
+    budget: Budget | None = None,
 ) -> Evaluation:
     """Scores with noise on all tables together, for ``epsilon`` of a record, or of a person with at most so many rows.
 
@@ -92,7 +96,7 @@ def score_privately(
     return _evaluation(cells, released, ledger, unit)
 
 
-def _release(cells: Cells, parts: Iterable[Rows], ledger: Ledger, unit: str = "record") -> Released:
+def _release(cells: Cells, parts: Iterable[RowsToScore], ledger: Ledger, unit: str = "record") -> Released:
     """The released counts, in records; they cost all of the ledger's budget."""
     gate, amount = Gate(ledger, Entropy(None)), ledger.accountant.budget
     sealed = cells.count(parts, People(ledger.rows, gate.entropy) if unit == "person" else None)
@@ -107,11 +111,11 @@ def evaluate_public(
     return score_exactly(Cells.of(model, by, compare, threshold), _rows(model, X, y))
 
 
-def score_exactly(cells: Cells, parts: Iterable[Rows]) -> Evaluation:
+def score_exactly(cells: Cells, parts: Iterable[RowsToScore]) -> Evaluation:
     """Exact scores on all tables together. NOT private: for tables that are public."""
     pieces = []
 
-    def kept() -> Iterator[Rows]:
+    def kept() -> Iterator[RowsToScore]:
         for X, y, _ids in parts:
             if len(X):
                 pieces.append(_read(cells, X, y))

@@ -1,6 +1,6 @@
-"""Routes of codes to children, the candidate splits of nodes, and the counts of their children. Sees public values only.
+"""Routes of codes to children, the candidate splits of nodes, and the counts of their children.
 
-``children_of`` and ``children_in_blocks`` see sealed counts, through ``Sealed.map``.
+Sees public values; ``children_of`` and ``children_in_blocks`` see sealed counts, through ``Sealed.map``.
 """
 
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""Vaults and counters: the only package that sees rows. What leaves it is sealed."""
+"""Sources, vaults and counters: the only package that sees rows. What a fit gets of it is sealed."""

@@ -1,6 +1,6 @@
 """What a fit may ask of a table, and of its encoded records. Rows stay inside; only sealed values leave.
 
-The rest of the library knows this module of ``records`` and no other.
+Who grows and releases forests knows this module of ``records`` and no other.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The vault: a table that was checked against its schema, wherever its rows are. Sees rows; what leaves is sealed."""
 
-from collections import Counter
+import collections
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -124,7 +124,7 @@ class Vault(Guarded):
         return self._sum((len(edges) + 1,), [], partial(tally_targets, edges))
 
     def count_texts(self, name: str) -> Sealed[dict[str, int]]:
-        total: Counter[str] = Counter()
+        total: collections.Counter[str] = collections.Counter()
         tally = partial(tally_texts, [*self.schema.features].index(name))
         self._where().each(Wanted(self.schema, [name]), tally, lambda _, texts: total.update(texts), self._workers)
         return Sealed(dict(total))

@@ -1,1 +1,1 @@
-"""The recipes: one algorithm in each module, as a value named RECIPE, with the parts that it alone needs."""
+"""The recipes: an algorithm in each module, as a value named RECIPE; and a part that two of them need."""

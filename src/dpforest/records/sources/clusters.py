@@ -25,10 +25,10 @@ from dpforest.records.sources.cells import NO_TEXT
 from dpforest.records.sources.tasks import Answer, Failure, Types
 from dpforest.schema import Categorical, Classes, Date, Feature, Schema
 
-Ids = tuple[list[Any], np.ndarray]  # see ``distinct_ids``
+DistinctIds = tuple[list[Any], np.ndarray]  # see ``distinct_ids``
 
 
-def pack(batch: Batch, wanted: Wanted, rows: np.ndarray | None = None) -> tuple[pa.Table, Ids | None]:
+def pack(batch: Batch, wanted: Wanted, rows: np.ndarray | None = None) -> tuple[pa.Table, DistinctIds | None]:
     """Some rows of a batch, by index, as a table of plain types, and their ids, if these are wanted; all rows by default.
 
     The type of a column that travels to the trainer follows from the schema alone, never from a value: numbers are doubles,
@@ -62,7 +62,7 @@ def _packed(feature: Feature, column: Any) -> tuple[pa.Array, bool]:
     return values.view(pa.large_string()).take(pa.array(indices)), False
 
 
-def unpack(table: pa.Table, ids: Ids | None, wanted: Wanted, persons: dict[Any, int]) -> pa.Table:
+def unpack(table: pa.Table, ids: DistinctIds | None, wanted: Wanted, persons: dict[Any, int]) -> pa.Table:
     """The table with the number of each row's person in the place of its id; new ids are entered in ``persons``."""
     if wanted.ids is None or ids is None:
         return table
@@ -169,7 +169,9 @@ def asked(work: Work[T], number: int, batch: Batch) -> T:
     return work(batch, Workers())
 
 
-def delivered(wanted: Wanted, share: Fraction | None, key: bytes, number: int, batch: Batch) -> tuple[Any, Ids | None]:
+def delivered(
+    wanted: Wanted, share: Fraction | None, key: bytes, number: int, batch: Batch
+) -> tuple[Any, DistinctIds | None]:
     """The rows of a partition that a sample keeps, by coins of this partition; all rows without a share."""
     return pack(batch, wanted, None if share is None else draw_kept(batch.n_rows, share, KeyedEntropy(key, number)))
 

@@ -26,7 +26,7 @@ from dpforest.schema import Bounded, Numeric, Schema
 PARTITION_ROWS = 1 << 19
 # Numbers of numpy: a partition in which one is missing has floats for whole numbers, and not for all of them from EXACT on.
 INEXACT, EXACT = ("int64", "uint64", "float64"), 1 << 53
-Part = tuple[Read, tuple[Any, ...]]  # what reads a partition, and delayed values for it
+Partition = tuple[Read, tuple[Any, ...]]  # what reads a partition, and delayed values for it
 
 
 class DaskTable(ClusterTable):
@@ -34,7 +34,7 @@ class DaskTable(ClusterTable):
 
     engine = "Dask"
 
-    def __init__(self, client: Any, parts: Callable[[list[str]], list[Part]], progress: Progress) -> None:
+    def __init__(self, client: Any, parts: Callable[[list[str]], list[Partition]], progress: Progress) -> None:
         super().__init__(progress)
         self._client, self._parts = client, parts
 
@@ -72,7 +72,7 @@ def dask_table(
     inexact = {name for name, own in names.items() if str(table.dtypes[own]) in INEXACT} - {*numeric}
     declared = Declared(_kinds(table, names, schema, id_column), names, frozenset(inexact))
 
-    def parts(wanted: list[str]) -> list[Part]:
+    def parts(wanted: list[str]) -> list[Partition]:
         return [(declared.read, (frame,)) for frame in table[[names[name] for name in wanted]].to_delayed()]
 
     return DaskTable(client, parts, progress)
