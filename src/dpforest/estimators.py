@@ -1,7 +1,6 @@
 """The scikit-learn estimators, and how they are saved and loaded. Hands tables on to ``records``; the rest is released."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -32,29 +31,46 @@ from dpforest.records.source import silent
 from dpforest.schema import Bounded, Classes, Schema
 
 
-@dataclass(eq=False, repr=False)
 class _DPForest(Spending):
-    """All that the classifier and the regressor have in common; each takes ``earlier_model`` as its last parameter."""
+    """All that the classifier and the regressor have in common."""
 
-    schema: Schema | str | None = None
-    epsilon: float = 1.0
-    delta: float = 0.0
-    recipe: str | Recipe = "auto"
-    variant: str = "private"
-    n_trees: int | None = None
-    max_depth: int | None = None
-    recipe_params: dict[str, Any] | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    max_rows_per_person: int | None = None
-    budget: Budget | None = None
+    ledger_: Ledger
+    forest_: Forest
+    privacy_: Statement
+    schema_: Any
+    made_with_: dict[str, str]
+    trained_on_: str | None
 
-    ledger_: Ledger = field(init=False)
-    forest_: Forest = field(init=False)
-    privacy_: Statement = field(init=False)
-    schema_: Any = field(init=False)
-    made_with_: dict[str, str] = field(init=False)
-    trained_on_: str | None = field(init=False)
+    @named_here
+    def __init__(
+        self,
+        schema: Schema | str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        recipe: str | Recipe = "auto",
+        variant: str = "private",
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        recipe_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_rows_per_person: int | None = None,
+        budget: Budget | None = None,
+        earlier_model: Any = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.recipe = recipe
+        self.variant = variant
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.recipe_params = recipe_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.max_rows_per_person = max_rows_per_person
+        self.budget = budget
+        self.earlier_model = earlier_model
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by their names; a name from elsewhere is refused with what it is called here."""
@@ -223,8 +239,6 @@ class _DPForest(Spending):
         return tags
 
 
-@named_here
-@dataclass(eq=False, repr=False)
 class DPForestClassifier(ClassifierMixin, _DPForest):
     """A differentially private forest that predicts classes.
 
@@ -281,10 +295,31 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         The day in UTC on which the fit began; None if the model is from a file of an earlier version.
     """
 
-    class_weight: dict[Any, float] | str | None = None
-    earlier_model: Any = None
+    classes_: np.ndarray
 
-    classes_: np.ndarray = field(init=False)
+    @named_here
+    def __init__(
+        self,
+        schema: Schema | str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        recipe: str | Recipe = "auto",
+        variant: str = "private",
+        n_trees: int | None = None,
+        max_depth: int | None = None,
+        recipe_params: dict[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        max_rows_per_person: int | None = None,
+        budget: Budget | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        earlier_model: Any = None,
+    ) -> None:
+        self.class_weight = class_weight
+        super().__init__(
+            schema, epsilon, delta, recipe, variant, n_trees, max_depth, recipe_params, random_state, n_jobs,
+            max_rows_per_person, budget, earlier_model,
+        )  # fmt: skip
 
     @property
     def _released(self) -> Forest:
@@ -312,8 +347,6 @@ class DPForestClassifier(ClassifierMixin, _DPForest):
         return tags
 
 
-@named_here
-@dataclass(eq=False, repr=False)
 class DPForestRegressor(RegressorMixin, _DPForest):
     """A differentially private forest that predicts a number.
 
@@ -321,8 +354,6 @@ class DPForestRegressor(RegressorMixin, _DPForest):
     the schema is ``Bounded(lower, upper)``, or ``Bounded()`` if nobody knows its bounds. Predictions lie in the range
     ``forest_.target``, for which a part of the budget pays.
     """
-
-    earlier_model: Any = None
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimated mean of the target for each record ``(n_records,)``, within its released range."""

@@ -1,14 +1,14 @@
 """Parameter names of other libraries, each with what to use here. Public values only."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar
+from typing import ParamSpec
 
 from dpforest.errors import UnknownParameterError
 from dpforest.recipes.catalogue import list_recipes
 
-T = TypeVar("T")
+P = ParamSpec("P")
 # The same thing, under the name that it has here.
 RENAMED = {
     "n_estimators": "n_trees",
@@ -62,21 +62,19 @@ OF_SEARCH = {
 }
 
 
-def named_here(kind: type[T], instead: Mapping[str, str] | None = None) -> type[T]:
-    """The class of an estimator, whose constructor answers unknown arguments with their counterparts here.
+def named_here(init: Callable[P, None], instead: Mapping[str, str] | None = None) -> Callable[P, None]:
+    """The constructor of an estimator, which answers unknown arguments with their counterparts here.
 
     Its signature stays what scikit-learn reads parameters from. ``instead`` has the hints of what is no forest.
     """
-    init = kind.__init__
     known = list(signature(init).parameters)[1:]
 
     @wraps(init)
-    def checked(self: T, *given: Any, **named: Any) -> None:
-        refuse_unknown(self, named, known, instead)
-        init(self, *given, **named)
+    def checked(*given: P.args, **named: P.kwargs) -> None:
+        refuse_unknown(given[0], named, known, instead)
+        init(*given, **named)
 
-    kind.__init__ = checked  # type: ignore[method-assign, assignment]
-    return kind
+    return checked
 
 
 def refuse_unknown(

@@ -5,7 +5,7 @@ import numbers
 import warnings
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -43,8 +43,6 @@ NOT_COVERED = "how long the search took: it tells how many runs there were"
 FITTED = ("best_estimator_", "best_params_", "best_score_", "privacy_", "ledger_")
 
 
-@partial(named_here, instead=OF_SEARCH)
-@dataclass(eq=False, repr=False)
 class DPSearchCV(MetaEstimatorMixin, Spending):
     """The best of a random number of differentially private forests, for one ``epsilon`` and the ``delta`` of the estimator.
 
@@ -94,19 +92,29 @@ class DPSearchCV(MetaEstimatorMixin, Spending):
         The charges of the best run, and what being the best costs on top.
     """
 
-    estimator: Any
-    param_distributions: Any
-    _: KW_ONLY
-    epsilon: float = 1.0
-    mean_runs: float = 10.0
-    held_out: float = 0.2
-    budget: Budget | None = None
+    best_estimator_: Model
+    best_params_: dict[str, Any]
+    best_score_: float
+    privacy_: Statement
+    ledger_: Ledger
 
-    best_estimator_: Model = field(init=False)
-    best_params_: dict[str, Any] = field(init=False)
-    best_score_: float = field(init=False)
-    privacy_: Statement = field(init=False)
-    ledger_: Ledger = field(init=False)
+    @partial(named_here, instead=OF_SEARCH)
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        epsilon: float = 1.0,
+        mean_runs: float = 10.0,
+        held_out: float = 0.2,
+        budget: Budget | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.mean_runs = mean_runs
+        self.held_out = held_out
+        self.budget = budget
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
         """Search on a table. What parameters decide is checked before anything is spent.
