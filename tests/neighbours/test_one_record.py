@@ -356,6 +356,15 @@ def test_a_type_that_does_not_fit_is_refused_with_and_without_a_record(n_rows):
             DPForestClassifier(WORDS).fit(X, y)
 
 
+def test_a_refusal_of_a_target_is_the_same_with_and_without_a_missing_value():
+    told = set()
+    for last in (1, None):
+        with pytest.raises(TableError) as refused:
+            DPForestClassifier(WORDS).fit([["a"]] * 3, pa.chunked_array([[0, 1, last]]))
+        told.add(str(refused.value))
+    assert len(told) == 1
+
+
 def test_a_column_of_categories_without_any_value_is_not_refused():
     """pandas writes categories of which none is there as numbers; with one they are text."""
     for value in (None, "a"):
