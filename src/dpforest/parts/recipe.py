@@ -187,7 +187,7 @@ class Recipe:
         parts: dict[str, Any] = {
             item.name: getattr(value, task)
             for item in fields(recipe)
-            if isinstance(value := getattr(recipe, item.name), ByTarget)
+            if type(value := getattr(recipe, item.name)) is ByTarget
         }
         recipe = recipe.shaped(n_trees, depth)
         number = _number(recipe.n_trees, facts)
@@ -215,7 +215,7 @@ class Recipe:
 
     def check_parts(self) -> None:
         """Raise if the proof of a part assumes another part that the recipe does not have."""
-        if any(isinstance(value, ByTarget) for value in vars(self).values()):
+        if any(type(value) is ByTarget for value in vars(self).values()):
             return  # not resolved yet
         if (self.criterion.sees == "centre") != (self.centres is not None):
             needs = "has no meaning with" if self.centres is not None else "needs"
