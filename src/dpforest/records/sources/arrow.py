@@ -22,6 +22,8 @@ from dpforest.records.source import Asked, Chunk, Progress, Source, Tell, Typed,
 from dpforest.records.text import is_number, kind_of_texts, kind_of_type, read_cells
 from dpforest.schema import Format, Schema
 
+PARQUET, ARROW = (".parquet", ".pq"), (".feather", ".arrow", ".ipc", ".arrows")
+PART_ROWS = 1 << 17  # of a Parquet file, that are read at once
 DAMAGED = "The Parquet file is damaged, or was changed while it was read."
 CHANGED = (
     "The Parquet file or folder was changed while a forest was trained on it. What was charged stays charged. Train on "
@@ -207,10 +209,6 @@ def row_groups(files: list[File]) -> Iterator[File]:
                 yield replace(file, fragment=group)
 
 
-PARQUET = (".parquet", ".pq")
-PART_ROWS = 1 << 17
-
-
 @dataclass(frozen=True)
 class ParquetTable(Source):
     """A reader of a Parquet file, or of a folder of them."""
@@ -265,7 +263,6 @@ def is_parquet(path: Path) -> bool:
     return path.suffix in PARQUET or path.is_dir()
 
 
-ARROW = (".feather", ".arrow", ".ipc", ".arrows")
 # Texts, and what has the same layout whatever its bytes are.
 AS_BYTES = {
     pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view(),
